@@ -30,7 +30,7 @@ struct store_watch;
  *     az://CONTAINER/PREFIX, abfs[s]://CONTAINER@ACCOUNT.HOST/PREFIX, https://ACCOUNT.blob.HOST/...
  *                                      Azure's storage
  *     hf://[datasets/]OWNER/NAME[@REVISION]/PATH
- *                                      Hugging Face's hub; no listing
+ *                                      Hugging Face's hub
  *     URI.zip of a server, zip+URI     a zip archive there; its directory is read at opening
  *     icechunk://DIRECTORY[@...], icechunk+s3://..., ...
  *                                      an Icechunk repository, read-only, in any of the stores

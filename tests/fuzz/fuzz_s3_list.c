@@ -55,6 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = take_text(&input);
     read_page(&page_s3, text);
     read_page(&page_azure, text);
+    read_page(&page_hub, text);
     for (int kind = FETCH_WHOLE; kind <= FETCH_QUERY; kind++)
         for (unsigned form = 0; form < 8; form++)
             read_answer(text, (enum fetch_kind)kind, form);

@@ -97,6 +97,44 @@ class Redirects(CloudTest):
         hub.ways = {"resolve": lambda _, body: (429, [("RateLimit", '"resolvers";r=0;t=90')], b"")}
         self.fails("pause of 90 s", "hf://datasets/me/set@refs/pr/1/v3", env=env)
 
+    def test_listings_of_the_hub(self):
+        """Groups that only a listing finds, in pages of two; a folder that is not there; and marks that are too long."""
+        os.remove(os.path.join(self.datasets, "v2", ".zmetadata"))
+        marks = []
+
+        def tree(handler, _):
+            self.assertEqual(handler.headers.get("Authorization"), "Bearer hf_hidden")
+            path, _, query = handler.path.partition("?")
+            path = urllib.parse.unquote(path.removeprefix("/api/datasets/me/set/tree/main")).strip("/")
+            query = urllib.parse.parse_qs(query, strict_parsing=True)
+            there = os.path.join(self.datasets, path)
+            if not os.path.isdir(there):
+                return 404, [("X-Error-Code", "EntryNotFound")], b"{}"
+            found = [os.path.join(above, name) for above, folders, files in os.walk(there) for name in folders + files
+                     if query["recursive"] == ["true"] or above == there]
+            first = int(query.get("cursor", ["at=0"])[0].removeprefix("at="))
+            entries = [{"type": "directory" if os.path.isdir(name) else "file", "oid": "0" * 40, "size": os.path.getsize(name),
+                        "path": os.path.relpath(name, self.datasets)} for name in sorted(found)[first : first + 2]]
+            more = [] if first + 2 >= len(found) else [
+                ("Link", f'<{hub.url}{handler.path.partition("?")[0]}?recursive=false&cursor=at%3D{first + 2}&limit=2>; rel="next"')]
+            marks.extend(more)
+            return 200, [("Content-Type", "application/json"), *more], json.dumps(entries).encode()
+        hub = self.cloud({"^/api/": tree, "^/datasets/me/set/resolve/main/": lambda handler, _: (
+            handler.give(path) if os.path.isfile(self.datasets + (path := urllib.parse.unquote(handler.path[29:])))
+            else (404, [("X-Error-Code", "EntryNotFound")], b"Entry not found"))})
+        env = self.env(HF_TOKEN="hf_hidden", HF_ENDPOINT=hub.url)
+        self.same("hf://datasets/me/set/v2", "v2", env=env)
+        self.assertTrue(marks)
+        self.check_tools("hf://datasets/me/set/v2", "v2", env=env)
+        self.fails("no Zarr array or group there", "hf://datasets/me/set/none", env=env)
+        for link, message in ((f'<{hub.url}?cursor={"x" * 3000}>; rel="next"', "mark of the listing's next page is too long"),
+                              (f'<{hub.url}?cursor={"x" * 5000}>; rel="next"', "mark of the listing's next page is too long")):
+            hub.ways["^/api/"] = lambda _, body, link=link: (200, [("Link", link)], b"[]")
+            self.fails(message, "hf://datasets/me/set/v2", env=env)
+        for body in (b"{}", b"[1]", b'[{"type": "file", "path": "v2/x"}]'):
+            hub.ways["^/api/"] = lambda _, body_asked, body=body: (200, [], body)
+            self.fails("the answer is not a listing|has an entry without", "hf://datasets/me/set/v2", env=env)
+
     def test_a_proxy(self):
         """Everything goes through the one that is asked for, and none is used because of the environment."""
         cloud = self.cloud()

@@ -135,9 +135,25 @@ static void read_limit(struct http_answer *answer, const char *value)
         answer->retry_after_s = seconds < 3600 ? (uint32_t)seconds : 3600;
 }
 
+/* <https://...?limit=1000&cursor=ABC%3D>; rel="next" */
+static void take_next(struct http_answer *answer, const char *value, bool cut)
+{
+    const char *end = strchr(value, '>');
+    const char *at = strstr(value, "cursor=");
+    bool is_next = end && strstr(end, "rel=\"next\"");
+    answer->next_cut = cut && !is_next;
+    if (!is_next || !at || at > end)
+        return;
+    at += strlen("cursor=");
+    size_t length = strcspn(at, "&>");
+    answer->next_cut = length >= sizeof answer->next;
+    if (!answer->next_cut)
+        snprintf(answer->next, sizeof answer->next, "%.*s", (int)length, at);
+}
+
 void http_answer_line(struct http_answer *answer, const char *bytes, size_t size)
 {
-    char line[512];
+    char line[4096];
     const char *value;
     bool cut = size > sizeof line - 1;
     size = cut ? sizeof line - 1 : size;
@@ -161,6 +177,8 @@ void http_answer_line(struct http_answer *answer, const char *bytes, size_t size
         read_limit(answer, value);
     else if ((value = value_of(line, "ETag")) || (value = value_of(line, "Last-Modified")))
         stir(&answer->version, value);
+    else if ((value = value_of(line, "Link")))
+        take_next(answer, value, cut);
     else if ((value = value_of(line, "Location")))
         take_location(answer, value, cut);
     else if ((value = value_of(line, "Retry-After"))) {

@@ -4,6 +4,8 @@
 #ifndef PENSTOCK_STORE_HTTP_HTTP_ANSWER_H
 #define PENSTOCK_STORE_HTTP_HTTP_ANSWER_H
 
+#include "store/kind/fetch.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,9 +27,12 @@ struct http_answer {
     char encoding[32];      /* Content-Encoding; "": none */
     char code[64];          /* what the server calls the failure, in a header; "": not said */
     char region[64];        /* where S3 says that the bucket lies; "": not said */
-    char reason[64];        /* of the status line */
-    char body[1024];        /* the start of a body that is not the value, NUL-terminated */
-    size_t body_bytes;      /* of `body` */
+    char
+        next[FETCH_MARK_BYTES]; /* Link: the cursor of the next page, as it is in a url; "": none */
+    bool next_cut;              /* there is one, too long for `next` */
+    char reason[64];            /* of the status line */
+    char body[1024];            /* the start of a body that is not the value, NUL-terminated */
+    size_t body_bytes;          /* of `body` */
 };
 
 /* Takes one header line of `size` bytes, not NUL-terminated. A status line begins a new answer. */

@@ -85,8 +85,9 @@ static enum http_verdict judge_failure(const struct http_answer *answer,
         error_set(err, STATUS_IO, "%d %s%s", status, answer->reason, body);
         return HTTP_OTHERWISE;
     }
-    /* A page of a listing is there, or its bucket is not. */
-    if (is_missing(settings, status) && fetch->kind != FETCH_QUERY && means_value(answer, made)) {
+    /* A page of a listing is there, or its bucket is not, unless a code says otherwise. */
+    if (is_missing(settings, status) && (fetch->kind != FETCH_QUERY || made->is_coded) &&
+        means_value(answer, made)) {
         error_set(err, STATUS_NOT_FOUND, "%d %s%s", status, answer->reason, body);
         return HTTP_FAILED;
     }
@@ -226,6 +227,15 @@ static bool take_value(const struct http_answer *answer, struct fetch *fetch, st
     return false;
 }
 
+static bool take_mark(const struct http_answer *answer, struct fetch *fetch, struct error *err)
+{
+    if (answer->next_cut)
+        error_set(err, STATUS_UNSUPPORTED, "the mark of the listing's next page is too long");
+    else if (fetch->ret_mark)
+        memcpy(fetch->ret_mark, answer->next, sizeof answer->next);
+    return !answer->next_cut;
+}
+
 enum http_verdict http_judge(const struct http_answer *answer,
                              const struct store_settings *settings, struct fetch *fetch,
                              const struct http_try *made, struct error *err)
@@ -243,5 +253,7 @@ enum http_verdict http_judge(const struct http_answer *answer,
         return judge_range(answer, fetch, made->got, err);
     if (fetch->kind == FETCH_SUFFIX)
         return judge_suffix(answer, fetch, made->got, err);
+    if (fetch->kind == FETCH_QUERY && !take_mark(answer, fetch, err))
+        return HTTP_FAILED;
     return judge_whole(answer, made->seen, err);
 }

@@ -23,6 +23,8 @@ enum fetch_kind {
     FETCH_QUERY,  /* inside src/store: a page of a listing; `key` is the page's query */
 };
 
+enum { FETCH_MARK_BYTES = 2048 };
+
 struct fetch {
     /* The caller sets these. */
     enum fetch_kind kind;
@@ -42,6 +44,8 @@ struct fetch {
     uint32_t modified_s; /* since 1970 */
     uint64_t unchanged;  /* FETCH_RANGE: the `version` that the value must have still; 0: any */
     uint32_t more_uses;  /* how often struct fetched gives it, beside the first time */
+    char *ret_mark; /* FETCH_QUERY: [FETCH_MARK_BYTES], for the next page's mark, if a header has
+                     * it; or NULL */
 
     /* The store sets these before done(). `status` is one of store_get() or store_get_ranges(). */
     enum status status;

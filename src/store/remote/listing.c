@@ -19,13 +19,21 @@ static enum status each_entry(const struct remote *remote, const char *prefix, b
                : error_set(err, STATUS_NO_MEMORY, "no memory to list '%s'", remote->uri);
     for (; status == STATUS_OK && page.more && pages > 0; pages--) {
         struct text query = {0};
+        char mark[PAGE_MARK_BYTES] = "";
         remote->origin->kind->query(prefix, folders, page.next, &query);
-        struct fetch fetch = {
-            .kind = FETCH_QUERY, .key = query.data, .buffer = answer, .capacity = PAGE_BYTES};
+        struct fetch fetch = {.kind = FETCH_QUERY,
+                              .key = query.data,
+                              .buffer = answer,
+                              .capacity = PAGE_BYTES,
+                              .ret_mark = mark};
         status = fetch_run(&remote->store, &fetch, 1, err);
         if (status == STATUS_OK) {
             answer[fetch.got] = '\0';
             status = page_read(remote->origin->kind->format, answer, entry, argument, &page, err);
+        }
+        if (status == STATUS_OK && mark[0]) {
+            page.more = true;
+            memcpy(page.next, mark, sizeof mark);
         }
         text_done(&query);
     }
@@ -115,7 +123,8 @@ static enum status add_size(const char *key, bool is_prefix, uint64_t bytes, voi
 {
     struct store_usage *sum = argument;
     (void)key;
-    (void)is_prefix;
+    if (is_prefix)
+        return STATUS_OK;
     if (__builtin_add_overflow(sum->bytes, bytes, &sum->bytes))
         return error_set(err, STATUS_CORRUPT, "the listing's sizes exceed 2^64 bytes");
     sum->count++;

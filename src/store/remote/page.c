@@ -22,6 +22,9 @@ const struct page_format page_azure = {.root = "EnumerationResults",
                                        .folder_key = "Name",
                                        .next = "NextMarker"};
 
+const struct page_format page_hub = {
+    .entry = "file", .key = "path", .size = "size", .folder = "directory"};
+
 /* The content of the first element `name` in [at, end); false if there is none. */
 static bool find_element(const char *at, const char *end, const char *name, const char **ret_begin,
                          const char **ret_end)
@@ -158,6 +161,10 @@ enum status page_read(const struct page_format *format, const char *text, page_e
 {
     struct page page = {0};
     const char *end = text + strlen(text);
+    if (!format->root) {
+        *ret_page = page;
+        return page_read_json(format, text, entry, argument, err);
+    }
     const char *root = strstr(text, format->root);
     if (!root || root == text || root[-1] != '<')
         return error_set(err, STATUS_CORRUPT, "the answer is not a listing");

@@ -15,6 +15,7 @@
 struct web {
     struct origin origin;
     char *base; /* owned: what urls begin with, without a '/' at its end */
+    char *tree; /* owned: what urls of listings begin with, likewise; NULL: there are none */
 };
 
 static enum status add_lines(const struct credentials *now, struct curl_slist **headers,
@@ -35,8 +36,12 @@ static enum status prepare(void *context, const struct fetch *fetch, struct text
 {
     const struct web *web = context;
     struct credentials now;
-    text_append(url, "%s/", web->base);
-    s3_encode(fetch->key, true, url);
+    if (fetch->kind == FETCH_QUERY) {
+        text_append(url, "%s%s", web->tree, fetch->key);
+    } else {
+        text_append(url, "%s/", web->base);
+        s3_encode(fetch->key, true, url);
+    }
     enum status status = credentials_take(web->origin.provider, &now, err);
     if (status != STATUS_OK)
         return status;
@@ -64,13 +69,30 @@ static void release(struct origin *origin)
 {
     struct web *web = (struct web *)origin;
     free(web->base);
+    free(web->tree);
     free(web);
+}
+
+/* The hub lists a folder, or all that is below one. */
+static void add_query(const char *prefix, bool folders, const char *mark, struct text *out)
+{
+    size_t length = strlen(prefix);
+    char *path = strndup(prefix, length > 0 ? length - 1 : 0);
+    text_append(out, "%s", length > 0 ? "/" : "");
+    s3_encode(path ? path : "", true, out);
+    free(path);
+    text_append(out, "?recursive=%s%s%s", folders ? "false" : "true", *mark ? "&cursor=" : "",
+                mark);
 }
 
 static const struct origin_kind web_kind = {
     .prepare = prepare, .explain = explain, .free = release};
-static const struct origin_kind hub_kind = {
-    .prepare = prepare, .explain = explain, .is_coded = true, .free = release};
+static const struct origin_kind hub_kind = {.prepare = prepare,
+                                            .explain = explain,
+                                            .is_coded = true,
+                                            .query = add_query,
+                                            .format = &page_hub,
+                                            .free = release};
 
 /* Opening
  * ---------------------------------------------------------------------------------------------- */
@@ -102,9 +124,10 @@ static size_t revision_length(const char *at)
     return length;
 }
 
-/* "hf://[datasets/|spaces/]OWNER/NAME[@REVISION][/PATH]". */
-static enum status hub_base(const char *uri, const char *endpoint, struct text *out,
-                            struct error *err)
+/* "hf://[datasets/|spaces/]OWNER/NAME[@REVISION][/PATH]": urls of values, of listings, and what
+ * keys of listings begin with. */
+static enum status hub_bases(const char *uri, const char *endpoint, struct text *base,
+                             struct text *tree, struct text *prefix, struct error *err)
 {
     const char *rest = uri + strlen("hf://");
     size_t kind = strncmp(rest, "datasets/", 9) == 0 ? 9 : strncmp(rest, "spaces/", 7) == 0 ? 7 : 0;
@@ -116,18 +139,23 @@ static enum status hub_base(const char *uri, const char *endpoint, struct text *
                          "store '%s': write hf://datasets/OWNER/NAME@REVISION/PATH, or "
                          "hf://OWNER/NAME/PATH for a model",
                          uri);
-    text_append(out, "%s/%.*s/resolve/", endpoint, (int)(kind + owner + 1 + name_length), rest);
     const char *path = name + name_length;
+    struct text revision = {0};
     if (*path == '@') {
         size_t length = revision_length(path + 1);
         for (const char *c = path + 1; c < path + 1 + length; c++)
-            text_append(out, *c == '/' ? "%%2F" : "%c", *c);
+            text_append(&revision, *c == '/' ? "%%2F" : "%c", *c);
         path += 1 + length;
     } else {
-        text_append(out, "main");
+        text_append(&revision, "main");
     }
-    if (*path)
-        s3_encode(path, true, out);
+    int bytes = (int)(kind + owner + 1 + name_length);
+    text_append(base, "%s/%.*s/resolve/%s", endpoint, bytes, rest, revision.data);
+    text_append(tree, "%s/api/%s%.*s/tree/%s", endpoint, kind ? "" : "models/", bytes, rest,
+                revision.data);
+    s3_encode(path, true, base);
+    text_append(prefix, "%s%s", *path ? path + 1 : "", *path ? "/" : "");
+    text_done(&revision);
     return STATUS_OK;
 }
 
@@ -136,7 +164,7 @@ static enum status settle(struct web *web, const char *uri, const struct store_s
 {
     static const char what[] = "the endpoint of the hub (store.endpoint or HF_ENDPOINT)";
     bool is_hub = strncmp(uri, "hf:", 3) == 0;
-    struct text endpoint = {0}, base = {0};
+    struct text endpoint = {0}, base = {0}, tree = {0}, prefix = {0};
     const char *given =
         settings->endpoint[0] ? settings->endpoint : credentials_variable("HF_ENDPOINT");
     web->origin.kind = is_hub ? &hub_kind : &web_kind;
@@ -144,7 +172,7 @@ static enum status settle(struct web *web, const char *uri, const struct store_s
     if (is_hub)
         status = origin_endpoint(what, *given ? given : "https://huggingface.co", &endpoint, err);
     if (status == STATUS_OK && is_hub)
-        status = hub_base(uri, endpoint.data, &base, err);
+        status = hub_bases(uri, endpoint.data, &base, &tree, &prefix, err);
     if (status == STATUS_OK && !is_hub)
         text_append(&base, "%s", uri);
     if (status == STATUS_OK)
@@ -152,7 +180,9 @@ static enum status settle(struct web *web, const char *uri, const struct store_s
             origin_look(&web->origin, is_hub ? hub_look : headers_look, settings, base.data, err);
     web->origin.encrypts = base.data && strncmp(base.data, "https:", 6) == 0;
     web->origin.identity = is_hub ? endpoint.data : NULL;
+    web->origin.prefix = prefix.data;
     web->base = base.data;
+    web->tree = tree.data;
     if (!is_hub)
         text_done(&endpoint);
     return status;
