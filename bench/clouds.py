@@ -5,20 +5,23 @@ another, for gs, az, s3 and an Icechunk repository behind s3, with the same data
   gets     curl fetches the same objects, as many at a time as the reader may ask for, and throws them away
   decode   a reader reads the dataset from its directory
   store    the same reader over the cloud
+  peer     Icechunk alone: zarr-python with icechunk, in slabs of 200 chunks, all requested at once
 
 Rates are stored bytes a second; of readers, over the epochs after the first. `ratio` is store / min(gets, decode) of a round, and the
-last line, one JSON object, has the median for each store. All is on loopback and shares the machine's CPUs.
+last line, one JSON object, has the median for each store. Without --rate all is on loopback. All shares the machine's CPUs.
 """
 
 import json
+import os
+import pathlib
 import shutil
 import statistics
+import subprocess
 import sys
 
+import environments
 import remote
-from remote import servers
-
-import icechunk_writer
+import icechunk_writer  # remote.py has its folder in the path
 
 KEYS = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench", "AWS_REGION": "us-east-1"}
 ACCOUNT = {"AZURE_STORAGE_ACCOUNT_NAME": "bench", "AZURE_STORAGE_ACCOUNT_KEY": "YmVuY2g="}
@@ -32,7 +35,7 @@ def make_root(arguments, dataset):
         shutil.rmtree(root, ignore_errors=True)
         new.mkdir(parents=True)
         (new / "latents").symlink_to(dataset)
-        icechunk_writer.Writer(str(new / "repository")).commit(str(dataset))
+        icechunk_writer.Writer(str(new / "repository"), version=1).commit(str(dataset))
         folder.parent.mkdir()
         new.rename(folder)
     return root
@@ -51,11 +54,28 @@ def benches(arguments, server, root, dataset):
             for name, (values, uri, settings, environment) in places.items()}
 
 
+def make_peer(arguments):
+    """The Python that has icechunk; None, with the reason said."""
+    try:
+        return environments.prepare(arguments.work / "environments", "icechunk")
+    except environments.Missing as why:
+        print(f"no peer of Icechunk: {why}", file=sys.stderr)
+        return None
+
+
+def peer_rate(bench, python):
+    """Stored bytes a second of all chunks, once; opening does not count."""
+    command = [str(python), str(pathlib.Path(__file__).with_name("clouds_peer.py")), bench.server.url]
+    done = subprocess.run(bench.command(*command), check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, **KEYS})
+    return bench.bytes / float(done.stdout)
+
+
 def run(arguments):
     dataset = remote.make_dataset(arguments, 3)
     root = make_root(arguments, dataset)
-    server = servers.Nginx(root, latency_s=arguments.latency / 1000)
-    rates = {}
+    server = remote.make_server(arguments, root)
+    peer = make_peer(arguments)
+    rates, peers = {}, []
     try:
         all_benches = benches(arguments, server, root, dataset)
         for _ in range(arguments.rounds):
@@ -64,12 +84,17 @@ def run(arguments):
                 rates.setdefault(name, []).append(found)
                 print(f"{name:9}" + "  ".join(f"{way} {rate / 1e6:5.0f} MB/s" for way, rate in zip(("gets", "decode", "store"), found)),
                       f" cores {bench.cores[-1]:.2f}", file=sys.stderr, flush=True)
+            if peer:
+                peers.append(rates["icechunk"][-1][2] / peer_rate(all_benches["icechunk"], peer))
+                print(f"icechunk  {peers[-1]:.2f} of zarr-python with icechunk", file=sys.stderr, flush=True)
     finally:
         server.close()
     ratios = {name: round(statistics.median(store / min(gets, decode) for gets, decode, store in found), 3) for name, found in rates.items()}
     print(f"\n{'':9}{'gets':>8}{'decode':>8}{'store':>8}   MB/s, medians; store / min(gets, decode)")
     for name, found in rates.items():
         print(f"{name:9}" + "".join(f"{statistics.median(values) / 1e6:8.0f}" for values in zip(*found)) + f"{ratios[name]:8.2f}")
+    if peers:
+        print(f"icechunk: {statistics.median(peers):.2f} of what zarr-python with icechunk reads")
     print(json.dumps(ratios))
 
 

@@ -25,6 +25,7 @@ ENVIRONMENTS = {
              ["torch", "tensorstore", "mpi4py", "hydra", "h5py", "pandas"], (3, 9)),
     "singlecell": (["numpy", "zarr>=3", "anndata", "scipy", "scDataset", "torch==2.13.0"],
                    ["torch", "zarr", "anndata", "scdataset"], (3, 11)),
+    "icechunk": (["numpy", "zarr>=3", "icechunk"], ["icechunk", "zarr"], (3, 11)),
     "annbatch": (["annbatch"], ["annbatch"], (3, 12)),
     "parquet": (["numpy", "zarr>=3", "pyarrow", "polars", "torch==2.13.0"], ["torch", "zarr", "pyarrow", "polars"], (3, 11)),
     "pyav": (["numpy", "zarr>=3", "av"], ["av", "zarr"], (3, 11)),

@@ -53,6 +53,11 @@ def children_cpu_s():
     return usage.ru_utime + usage.ru_stime
 
 
+def make_server(arguments, root):
+    return servers.Nginx(root, tls=arguments.tls, latency_s=arguments.latency / 1000,
+                         address=HEAD if arguments.rate else "127.0.0.1")
+
+
 class Bench:
     """A dataset in a directory, and the same one at `uri`: `values` are the files below `root`, the server's, that hold it."""
 
@@ -103,8 +108,7 @@ class Bench:
 
 def run(arguments):
     dataset = make_dataset(arguments)
-    server = servers.Nginx(arguments.work.resolve(), tls=arguments.tls, latency_s=arguments.latency / 1000,
-                           address=HEAD if arguments.rate else "127.0.0.1")
+    server = make_server(arguments, arguments.work.resolve())
     try:
         bench = Bench(arguments, server, arguments.work, dataset / "base_frames", f"{server.url}/{dataset.name}", {}, {})
         ways = {"link": bench.link, "decode": lambda: bench.reader(str(dataset)), "remote": bench.remote}
@@ -137,12 +141,13 @@ def make_parser(description):
     parser.add_argument("--chunk", type=int, default=8, help="samples in a chunk (8)")
     parser.add_argument("--latency", type=float, default=50, help="milliseconds (50)")
     parser.add_argument("--set", action="append", default=[], help="KEY=VALUE for the reader")
-    parser.set_defaults(shard=0, rate="", tls=False)
+    parser.add_argument("--rate", default="", help="of the link to the reader, as tc writes it: 1gbit (loopback)")
+    parser.set_defaults(shard=0, tls=False)
     return parser
 
 
 def parse(parser):
-    """None, with the reason said: a program is not there."""
+    """None, with the reason said: a program is not there. With --rate the program goes on in hosts of its own."""
     arguments = parser.parse_args()
     arguments.build, arguments.work = arguments.build.resolve(), arguments.work.resolve()
     if not (servers.nginx_program() and shutil.which("curl") and
@@ -151,21 +156,20 @@ def parse(parser):
               file=sys.stderr)
         return None
     arguments.work.mkdir(parents=True, exist_ok=True)
+    if arguments.rate and "CLUSTER_NAME" not in os.environ:
+        os.execv(HOSTS_SCRIPT, [str(HOSTS_SCRIPT), "with", "1", "--rate", arguments.rate, "--share",
+                                str(arguments.work), "--share", str(arguments.build), "--",
+                                sys.executable, *sys.argv])
     return arguments
 
 
 def main():
     parser = make_parser(__doc__)
     parser.add_argument("--shard", type=int, default=0, help="samples in a shard; 0: no shards")
-    parser.add_argument("--rate", default="", help="of the link to the reader, as tc writes it: 1gbit (loopback)")
     parser.add_argument("--tls", action="store_true", help="https, with a certificate of the server's own")
     arguments = parse(parser)
     if not arguments:
         return 77
-    if arguments.rate and "CLUSTER_NAME" not in os.environ:
-        os.execv(HOSTS_SCRIPT, [str(HOSTS_SCRIPT), "with", "1", "--rate", arguments.rate, "--share",
-                                str(arguments.work), "--share", str(arguments.build), "--",
-                                sys.executable, *sys.argv])
     run(arguments)
     return 0
 
