@@ -20,6 +20,7 @@ Usage: bench/run.sh WHAT [OPTION...]
   balance        three hosts, one of them four times as slow, against the sum of what each does alone
   cluster_peers  four hosts that share one link to an object store, beside tensorstore, zarrs, insitubatch and MosaicML
                  Streaming
+  gpu            copies from shared memory to a GPU beside copies from pinned memory: what pin=True can bring (options of its own)
   python         a trainer in Python beside penstock-trainer, with large batches and with tiny ones (options of its own)
   remote         a dataset over HTTP with 50 ms of latency, against the link and decoding (options of its own)
   clouds         the same over gs, az, s3 and icechunk, with 50 ms of latency (options of its own)
@@ -83,7 +84,7 @@ parse() {
     [ $# -gt 0 ] || { usage; exit 64; }
     case $1 in
     end_to_end | idle | decode | small_chunks | exchange | rechunk | plan_at_scale | simulate) what=$1 ;;
-    scaling | balance | cluster_peers | remote | clouds | local | shards | windows | events | csr | groups | transform | derive | ingest | layouts | dlio | seeing) on_hosts "$@" ;;
+    scaling | balance | cluster_peers | remote | clouds | local | shards | windows | events | csr | groups | transform | derive | ingest | layouts | dlio | seeing | gpu) on_hosts "$@" ;;
     python) shift; on_hosts python_costs "$@" ;;
     -h | --help) usage; exit 0 ;;
     *) fail "'$1' is not a benchmark: see bench/run.sh --help" ;;

@@ -230,7 +230,8 @@ class Launch(ClusterTest):
                     "wait $job; echo code $?"])
                 self.assertIn("code 0", output)
                 self.assertRegex(output, r"the readers' step ended with exit code \d+.*: restart 1 of 3")
-                self.assertRegex(output, r"serving again, from epoch \d+ step \d+: [\d.]+ s after")
+                # On a busy machine the rest may be over before this is said.
+                self.assertRegex(output, r"serving again, from epoch \d+ step \d+: [\d.]+ s after|after all trainers had ended: nothing is lost")
                 self.assertEqual(self.take_digests(), expected)
 
     def readers_alive(self):
