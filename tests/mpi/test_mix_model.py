@@ -26,7 +26,7 @@ from mix_oracle import Mix, Source, rows_of
 from samples_oracle import Samples, steps_of
 
 SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "1"))
-RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "4" if SANITIZED else "12"))
+RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "4" if SANITIZED else "8"))
 
 
 class Part(World):

@@ -26,7 +26,7 @@ import zarr
 import ragged_oracle
 
 SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "1"))
-RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "4" if SANITIZED else "10"))
+RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "4" if SANITIZED else "7"))
 SHAPE = (3, 5, 4)  # of dense tensors
 INDEX_TYPES = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")
 VALUE_TYPES = ("u1", "i2", "u4", "i8", "f2", "f4", "f8", "bool")

@@ -11,7 +11,7 @@ import unittest
 from job import JobTest, program, run
 
 SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "1"))
-RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "15"))
+RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "10"))
 
 
 class Random(JobTest):

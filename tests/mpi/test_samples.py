@@ -35,7 +35,7 @@ if zarr.__version__.startswith("2."):
 from samples_oracle import Samples, listed, sample_key  # noqa: E402
 
 SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "1"))
-RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "5" if SANITIZED else "16"))
+RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "5" if SANITIZED else "10"))
 PADDING = ["--digest-padding"]
 EXIT_STOPPED_EARLY = 3
 TABLE = 9  # rows of the array that joins look up

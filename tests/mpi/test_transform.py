@@ -26,7 +26,7 @@ import zarr
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "transform_program.py")
 sys.path.insert(0, os.path.join(ROOT, "python"))
-RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "2" if SANITIZED else "6"))
+RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "2" if SANITIZED else "4"))
 HAS_GIL = True
 SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "43"))
 
