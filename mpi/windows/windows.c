@@ -292,7 +292,8 @@ static bool plan_assigned(struct windows *windows, uint32_t s)
         struct window *window = windows_at(windows, s, source->assigned);
         if (!comm_test(&windows->job->comm, &window->request))
             break;
-        if (!pool_submit(windows->job->pool, 0, POOL_URGENT, plan_window, window, 0, 0))
+        struct pool *pool = windows->job->pool;
+        if (!pool_submit(pool, pool_idlest_numa(pool), POOL_URGENT, plan_window, window, 0, 0))
             break;
     }
     for (; source->planned < source->assigned; source->planned++, active = true) {
