@@ -17,6 +17,8 @@ static const struct error no_memory_error = {
 
 static void divide_buffers(struct row_store *store)
 {
+    enum { ROWS_A_WORKER = 2 };
+    const struct placement *placement = pool_placement(store->pool);
     uint64_t count = store->buffer_count, regions = store->region_count;
     for (uint32_t n = 0; n < regions; n++) {
         uint32_t first = (uint32_t)(count * n / regions);
@@ -25,6 +27,8 @@ static void divide_buffers(struct row_store *store)
                             .buffer_count = (uint32_t)(count * (n + 1) / regions) - first,
                             .first_free = ROW_NONE};
     }
+    for (uint32_t i = 0; i < placement->worker_count; i++)
+        store->regions[placement->workers[i].numa].enough += ROWS_A_WORKER;
 }
 
 static enum status map_region(struct row_store *store, uint32_t numa, struct error *err)
@@ -142,13 +146,6 @@ int32_t row_store_find(const struct row_store *store, uint64_t row)
     return row_index_find(&store->index, row);
 }
 
-/* How many more rows may load where they are used: all workers are to decode. */
-static uint32_t most_loading(uint32_t least)
-{
-    enum { FEW = 4 };
-    return 2 * least + FEW;
-}
-
 /* The one to read the next row: that of `numa` if it may; else fewest rows loading, then most
  * buffers free; NULL when all are full. */
 static struct region *choose_region(struct row_store *store, uint32_t numa)
@@ -169,8 +166,8 @@ static struct region *choose_region(struct row_store *store, uint32_t numa)
     if (!best || numa == ROW_ANY_NUMA)
         return best;
     struct region *own = &store->regions[numa];
-    bool may = own->free_count > 0 && own->loading_count < most_loading(best_loading);
-    return may ? own : best;
+    bool may = own->loading_count < own->enough || best_loading >= best->enough;
+    return own->free_count > 0 && may ? own : best;
 }
 
 int32_t row_store_claim(struct row_store *store, uint64_t row, uint32_t numa)

@@ -51,8 +51,8 @@ void row_store_free(struct row_store *store);
 int32_t row_store_find(const struct row_store *store, uint64_t row);
 
 /* Takes a free buffer for `row`, which must not be in the store, from the NUMA node `numa` where
- * the row is used, as long as not many more rows are loading there than elsewhere; ROW_ANY_NUMA, or
- * if they are: from the one with the fewest rows loading. The buffer is LOADING, and no uses are
+ * the row is used, as long as the workers of all others have rows to load; else, and for
+ * ROW_ANY_NUMA, from the one with the fewest rows loading. The buffer is LOADING, and no uses are
  * expected. ROW_NONE: no buffer is free now, or too few pages are (which cannot be if there are as
  * many pages as row_pages.h says). */
 int32_t row_store_claim(struct row_store *store, uint64_t row, uint32_t numa);

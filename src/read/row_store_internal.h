@@ -54,6 +54,7 @@ struct region {
     uint32_t first_buffer, buffer_count;
     uint32_t free_count;
     int32_t first_free;
+    uint32_t enough; /* rows loading, for the NUMA node's workers not to run out of them soon */
     _Alignas(MEMORY_LINE_BYTES) _Atomic uint32_t loading_count; /* workers write it */
 };
 _Static_assert(offsetof(struct region, loading_count) == MEMORY_LINE_BYTES &&
