@@ -123,8 +123,8 @@ static enum status share_known(const struct session *session, uint32_t *ret_numb
     return check_sound(session->job, *ret_number, err);
 }
 
-/* Collective: the place of each group: the NUMA node, at its first reader, where its ring will lie;
- * and the node of that reader, named by the lowest rank there. ret_tables: [2][groups]. */
+/* Collective: the place of each group: its first reader, or the NUMA node there where its ring will
+ * lie; and the node of that reader, named by the lowest rank there. ret_tables: [2][groups]. */
 static void share_places(const struct session *session, uint32_t *ret_tables)
 {
     const struct job *job = session->job;
@@ -137,7 +137,9 @@ static void share_places(const struct session *session, uint32_t *ret_tables)
         if (session->reader_of_trainer[rank] != me ||
             session->groups.readers[(size_t)group * session->groups.most] != me)
             continue;
-        ret_tables[group] = me * TOPOLOGY_MAX_WORKERS + job_ring_memory(job, rank).numa;
+        ret_tables[group] = me * TOPOLOGY_MAX_WORKERS;
+        if (job_divides_by_numa(job))
+            ret_tables[group] += job_ring_memory(job, rank).numa;
         ret_tables[groups + group] = node;
     }
     comm_reduce(comm, ret_tables, 2 * (size_t)groups, MPI_UINT32_T, MPI_MAX, comm->world);

@@ -85,7 +85,7 @@ static bool rows_lie_near(const struct session *session)
     const struct job *job = session->job;
     uint32_t numa_count = pool_placement(job->pool)->numa_count;
     uint32_t least = UINT32_MAX, most = 0;
-    if (numa_count == 1 || !locality_matters(&job->setup.plan))
+    if (!job_divides_by_numa(job) || !locality_matters(&job->setup.plan))
         return false;
     for (uint32_t n = 0; n < numa_count; n++) {
         uint32_t count = 0;

@@ -103,8 +103,8 @@ class Page(JobTest):
     POSITIONS = True
     TRAINERS, BATCH, SAMPLES, CHUNK, SEED = 5, 60, 203, 4, 2**63 + 5
 
-    def settings(self, **more):
-        uri = self.synth("page", self.SAMPLES, layout="plain", shape=64, chunk=self.CHUNK)
+    def settings(self, shape=64, **more):
+        uri = self.synth(f"page{shape}", self.SAMPLES, layout="plain", shape=shape, chunk=self.CHUNK)
         return {"dataset.uri": uri, "batch.global_size": self.BATCH, "batch.last": "partial", "order.epochs": 2,
                 "order.seed": self.SEED, "readers.threads": 1, **more}
 
@@ -143,7 +143,7 @@ class Page(JobTest):
 
     def check(self, readers, groups=None, **more):
         """`groups`: of trainers whose rings are on one NUMA node of one reader, if they are more than readers."""
-        fixed = self.digests(1, 1, self.settings())
+        fixed = self.digests(1, 1, self.settings(more.get("shape", 64)))
         steps = {}
         for line in fixed:
             steps.setdefault((int(line[0]), int(line[1])), []).append(int(line[3]))
@@ -156,13 +156,15 @@ class Page(JobTest):
         self.check(3)
 
     def test_numa_nodes(self):
-        """Two cpus pass for NUMA nodes (hwloc is told so), and have three and two of the five trainers."""
+        """Two cpus pass for NUMA nodes (hwloc is told so), and have three and two of the five trainers. Samples of
+        128 KiB count, smaller ones do not."""
         if not os.sched_getaffinity(0) >= {0, 1}:
             self.skipTest("cpus 0 and 1 are needed")
         pretended = {"HWLOC_SYNTHETIC": "numa:2 core:1 pu:1", "HWLOC_THISSYSTEM": "1"}
         os.environ.update(pretended)
         self.addCleanup(lambda: [os.environ.pop(name) for name in pretended])
-        self.check(1, 2, **{"readers.threads": 2})
+        for shape, groups in (32768, 2), (16384, 1):
+            self.check(1, groups, shape=shape, **{"readers.threads": 2})
 
     def test_stripes(self):
         """They change nothing. Three records of 256 bytes for each of five trainers fit 4 KiB, of twelve."""
