@@ -18,6 +18,7 @@ Usage: bench/run.sh WHAT [OPTION...]
   scaling        1 to 4 hosts, cold and from memory, order.placement local and fixed, against what links and processors
                  allow
   balance        three hosts, one of them four times as slow, against the sum of what each does alone
+  big_node       one node of 16 cores or more, one, two and four readers, against memcpy and decoding (options of its own)
   cluster_peers  four hosts that share one link to an object store, beside tensorstore, zarrs, insitubatch and MosaicML
                  Streaming
   gpu            copies from shared memory to a GPU beside copies from pinned memory: what pin=True can bring (options of its own)
@@ -84,7 +85,7 @@ parse() {
     [ $# -gt 0 ] || { usage; exit 64; }
     case $1 in
     end_to_end | idle | decode | small_chunks | exchange | rechunk | plan_at_scale | simulate) what=$1 ;;
-    scaling | balance | cluster_peers | remote | clouds | local | shards | windows | events | csr | groups | transform | derive | ingest | layouts | dlio | seeing | gpu) on_hosts "$@" ;;
+    scaling | balance | big_node | cluster_peers | remote | clouds | local | shards | windows | events | csr | groups | transform | derive | ingest | layouts | dlio | seeing | gpu) on_hosts "$@" ;;
     python) shift; on_hosts python_costs "$@" ;;
     -h | --help) usage; exit 0 ;;
     *) fail "'$1' is not a benchmark: see bench/run.sh --help" ;;

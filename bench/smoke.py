@@ -47,6 +47,9 @@ def main():
         assert list(ingest) == ["limit", "penstock", "peer"] and ingest.pop("peer") is None and min(ingest.values()) > 0, ingest
     csr = last_line(build, "csr", "--samples", "2000", "--rounds", "1", "--no-peers")
     assert list(csr) == ["decode", "penstock", "best_peer"] and csr.pop("best_peer") is None and min(csr.values()) > 0, csr
+    node = last_line(build, "big_node", "--samples", "200", "--epochs", "3", "--rounds", "1")
+    assert list(node) == ["warm_share", "csr_share", "cold_share", "two_readers_over_one", "four_readers_over_one"], node
+    assert min(node.values()) > 0, node
     layouts = last_line(build, "layouts", "--quick", "--samples", "64")
     assert list(layouts) == ["noisy", "smooth", "memory_mib"] and set(layouts["memory_mib"]) == {"1", "8"}, layouts
     for chunks in [*layouts["noisy"].values(), *layouts["smooth"].values()]:

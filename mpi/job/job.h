@@ -130,6 +130,11 @@ bool job_may_restart(const struct job *job);
 /* The NUMA nodes where the ring of the trainer of rank `rank` lies. */
 struct placement_memory job_ring_memory(const struct job *job, uint32_t rank);
 
+/* Whether trainers of one reader get samples of rows near their own NUMA node. Then samples of one
+ * NUMA node do not come together: not where samples are so small that a piece of copies
+ * (rounds/copies.c) would be much smaller than usual. */
+bool job_divides_by_numa(const struct job *job);
+
 /* All batches are delivered: tells the trainers, and those that a supervisor starts later. */
 void job_finish_well(const struct job *job);
 

@@ -88,6 +88,12 @@ enum status job_settle_placement(struct job *job, struct error *err)
     return status;
 }
 
+bool job_divides_by_numa(const struct job *job)
+{
+    enum { LEAST_BYTES = 128 * 1024 };
+    return job->placement.numa_count > 1 && job->setup.record_bytes >= LEAST_BYTES;
+}
+
 struct placement_memory job_ring_memory(const struct job *job, uint32_t rank)
 {
     uint32_t first = job_first_trainer(job, job->comm.rank);

@@ -123,19 +123,26 @@ static enum status share_known(const struct session *session, uint32_t *ret_numb
     return check_sound(session->job, *ret_number, err);
 }
 
-/* Collective: the first reader of each group, and the node of that reader, named by the lowest rank
- * there. */
-static void share_nodes(const struct session *session, uint32_t *ret_reader_of_group,
-                        uint32_t *ret_node_of_group)
+/* Collective: the place of each group: its first reader, or the NUMA node there where its ring will
+ * lie; and the node of that reader, named by the lowest rank there. ret_tables: [2][groups]. */
+static void share_places(const struct session *session, uint32_t *ret_tables)
 {
-    const struct comm *comm = &session->job->comm;
-    uint32_t groups = session->job->setup.plan.trainer_count;
-    uint32_t node = (uint32_t)job_reduce(comm, (uint64_t)comm->rank, MPI_MIN, comm->node);
-    for (uint32_t g = 0; g < groups; g++) {
-        ret_reader_of_group[g] = session->groups.readers[(size_t)g * session->groups.most];
-        ret_node_of_group[g] = ret_reader_of_group[g] == (uint32_t)comm->rank ? node : 0;
+    const struct job *job = session->job;
+    const struct comm *comm = &job->comm;
+    const struct mesh *mesh = &job->setup.service.mesh;
+    uint32_t groups = job->setup.plan.trainer_count, me = (uint32_t)comm->rank;
+    uint32_t node = (uint32_t)job_reduce(comm, me, MPI_MIN, comm->node);
+    for (uint32_t rank = mesh->rank_count; rank-- > 0;) { /* the first one of a group counts */
+        uint32_t group = mesh_group_of(mesh, rank);
+        if (session->reader_of_trainer[rank] != me ||
+            session->groups.readers[(size_t)group * session->groups.most] != me)
+            continue;
+        ret_tables[group] = me * TOPOLOGY_MAX_WORKERS;
+        if (job_divides_by_numa(job))
+            ret_tables[group] += job_ring_memory(job, rank).numa;
+        ret_tables[groups + group] = node;
     }
-    comm_reduce(comm, ret_node_of_group, groups, MPI_UINT32_T, MPI_MAX, comm->world);
+    comm_reduce(comm, ret_tables, 2 * (size_t)groups, MPI_UINT32_T, MPI_MAX, comm->world);
 }
 
 /* Collective: the number that fits where the trainers are now. */
@@ -149,7 +156,7 @@ static enum status find(const struct session *session, uint32_t *ret_number, str
                : error_set(err, STATUS_NO_MEMORY, "no memory for the nodes of trainers");
     status = comm_agree(&job->comm, status, err);
     if (status == STATUS_OK) {
-        share_nodes(session, tables, tables + groups);
+        share_places(session, tables);
         *ret_number = locality_find(tables + groups, tables, groups);
         if (*ret_number == 0)
             status = error_set(err, STATUS_NO_MEMORY, "no memory for the nodes of trainers");

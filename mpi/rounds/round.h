@@ -24,6 +24,10 @@
 #include "windows/span.h"
 #include "windows/windows.h"
 
+#include "base/memory.h"
+
+#include <stddef.h>
+
 enum round_state {
     ROUND_PLANNING,
     ROUND_FILLING,
@@ -78,10 +82,15 @@ struct round_trailers {
     struct exchange_counts counts; /* of units */
 };
 
-/* How long workers took for rounds, all workers together. */
+/* How long a worker took for rounds. Others look at it, and the worker alone writes. */
 struct round_times {
-    _Atomic uint64_t plan_ns, fill_ns, scatter_ns;
+    _Alignas(MEMORY_LINE_BYTES) _Atomic uint64_t plan_ns, fill_ns, scatter_ns;
 };
+static inline void round_time_add(_Atomic uint64_t *time_ns, uint64_t more_ns)
+{
+    uint64_t before_ns = atomic_load_explicit(time_ns, memory_order_relaxed);
+    atomic_store_explicit(time_ns, before_ns + more_ns, memory_order_relaxed);
+}
 
 /* Where the sample of a position is in the position's window. */
 struct round_location {
@@ -94,15 +103,21 @@ struct round_location {
 struct round_matching {
     struct matcher *matcher; /* NULL: a position is its own destination, and the rest is not used */
     uint64_t first, count;
-    struct round_location *locations;  /* [round_max_matched()] of each position */
-    uint32_t *destinations;            /* [round_max_matched()] in the position's step */
-    const struct window **windows;     /* likewise, of a mix; NULL: there is one source */
-    _Atomic uint64_t taken, looked_up; /* of the positions, by workers */
-    _Atomic uint32_t workers;          /* that plan the round, whatever the placement */
+    struct round_location *locations; /* [round_max_matched()] of each position */
+    uint32_t *destinations;           /* [round_max_matched()] in the position's step */
+    const struct window **windows;    /* likewise, of a mix; NULL: there is one source */
+    _Alignas(MEMORY_LINE_BYTES) _Atomic uint64_t taken;     /* of the positions, by workers */
+    _Alignas(MEMORY_LINE_BYTES) _Atomic uint64_t looked_up; /* likewise */
+    _Atomic uint32_t workers; /* that plan the round, whatever the placement */
 };
+_Static_assert(offsetof(struct round_matching, taken) % MEMORY_LINE_BYTES == 0 &&
+                   offsetof(struct round_matching, looked_up) % MEMORY_LINE_BYTES == 0,
+               "what workers write is not on the line of what all read for each position");
 
+/* Three parts, on lines of memory of their own, so that no thread waits for a line that another one
+ * writes: what workers read for each sample, what the main thread notes, and what workers write. */
 struct round {
-    enum round_state state;
+    /* Settled with the lane, or by the plan. */
     uint64_t serial;
     struct round_reach reach; /* of `serial` */
     struct windows *windows;
@@ -111,13 +126,11 @@ struct round {
     uint16_t *fill_kinds;        /* likewise, in round.fragments; NULL: there is one kind */
     uint64_t *keys;              /* likewise; NULL: no fragment has a crop */
     uint16_t *fill_uses; /* how many uses of their rows are over with them; NULL: one each */
-    uint64_t fill_count, fill_next;
-    uint64_t sent_next; /* zero-copy fragments: index of the first fill whose row is still needed */
-    uint64_t sent_count;             /* messages of the fills before sent_next */
+    uint64_t fill_count;
     struct round_matching *matching; /* borrowed from the rounds */
     struct item_merge *merge;        /* likewise */
     struct arrival *arrivals;
-    uint64_t arrival_count, scatter_next;
+    uint64_t arrival_count;
     unsigned char *send;
     const unsigned char *received;
     struct exchange_counts counts;
@@ -128,13 +141,25 @@ struct round {
     const uint32_t *record_units; /* [readers] units of a record to that one; NULL: 1 for all */
     const struct job *job;
     const struct session *session;
-    struct round_times *times;
-    _Atomic uint32_t tasks; /* plans and copies under way */
-    _Atomic bool planned;   /* a worker has listed all */
+    struct round_times *times; /* [workers, and the owner] */
     struct trace_track *trace;
-    uint64_t since_ns;  /* when its state began, as far as that was traced */
-    uint64_t posted_ns; /* when its exchange was posted */
+
+    /* The main thread's. */
+    _Alignas(MEMORY_LINE_BYTES) enum round_state state;
+    uint64_t fill_next, scatter_next; /* those before are handed out */
+    uint64_t sent_next; /* zero-copy fragments: index of the first fill whose row is still needed */
+    uint64_t sent_count; /* messages of the fills before sent_next */
+    uint64_t since_ns;   /* when its state began, as far as that was traced */
+    uint64_t posted_ns;  /* when its exchange was posted */
+
+    _Alignas(MEMORY_LINE_BYTES) _Atomic uint32_t tasks; /* plans and pieces of copies under way */
+    _Atomic bool planned;                               /* a worker has listed all */
 };
+_Static_assert(offsetof(struct round, state) % MEMORY_LINE_BYTES == 0 &&
+                   offsetof(struct round, tasks) ==
+                       offsetof(struct round, state) + MEMORY_LINE_BYTES &&
+                   sizeof(struct round) == offsetof(struct round, tasks) + MEMORY_LINE_BYTES,
+               "lines of their own");
 
 /* The table of starts of a slot. */
 static inline uint64_t *round_starts(const struct round_trailers *trailers, uint32_t table)

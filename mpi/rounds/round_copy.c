@@ -216,14 +216,20 @@ static void tell_all(struct uses *uses)
             tell(uses, at);
 }
 
-void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
+/* What a helper copies. */
+struct copying {
+    struct round *round;
+    struct found_rows *rows; /* NULL: there are no ragged fields */
+    struct uses uses;
+    uint64_t pieces, copies; /* so far */
+};
+
+static void fill_piece(struct copying *copying, uint64_t begin, uint64_t end)
 {
-    struct round *round = argument;
+    const struct round *round = copying->round;
     const struct fragments *only = round->fill_kinds ? NULL : round->fragments->of[0];
     struct row_store *store = round->job->store;
-    struct uses uses = {.store = store};
-    uint64_t start_ns = clock_now_ns();
-    struct found_rows *rows = round->trailers ? &round->trailers->found[worker->index] : NULL;
+    struct found_rows *rows = copying->rows;
     struct found found[FOUND_AHEAD + 1];
     for (uint64_t i = begin; i < end && i < begin + FETCH_AHEAD; i++)
         fetch_ahead(round, i);
@@ -248,15 +254,8 @@ void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin,
             fill_trailer(round, fill, &found[i % (FOUND_AHEAD + 1)],
                          has_next ? &found[(i + 1) % (FOUND_AHEAD + 1)] : NULL);
         if (!remote || fragments->messages == 0)
-            note_uses(&uses, *fill->buffer, round_uses_of(round, i));
+            note_uses(&copying->uses, *fill->buffer, round_uses_of(round, i));
     }
-    tell_all(&uses);
-    uint64_t end_ns = clock_now_ns(), copy_ns = end_ns - start_ns;
-    worker->stats.copy_ns += copy_ns;
-    worker->stats.copy_bytes += (end - begin) * round->job->setup.record_bytes;
-    trace_note(TRACE_COPY, start_ns, end_ns, end - begin);
-    atomic_fetch_add_explicit(&round->times->fill_ns, copy_ns, memory_order_relaxed);
-    worker->quiet = atomic_fetch_sub_explicit(&round->tasks, 1, memory_order_release) > 1;
 }
 
 /* `record` NULL: nothing is packed. */
@@ -290,13 +289,16 @@ static void take_trailer(const struct round *round, const struct fragments *frag
                   arrival->batch_index, round_starts(trailers, trailer->table));
 }
 
-void round_scatter_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
+static uint64_t packed_bytes(const struct round *round)
 {
-    struct round *round = argument;
-    uint64_t record_bytes =
-        fragment_sources_packed(round->fragments, round->session->needs.of[round->job->comm.rank]);
-    bool packed = record_bytes > 0; /* or what arrives needs finishing alone */
-    uint64_t start_ns = clock_now_ns();
+    return fragment_sources_packed(round->fragments,
+                                   round->session->needs.of[round->job->comm.rank]);
+}
+
+static void scatter_piece(struct copying *copying, uint64_t begin, uint64_t end)
+{
+    const struct round *round = copying->round;
+    bool packed = packed_bytes(round) > 0; /* or what arrives needs finishing alone */
     for (uint64_t i = begin; i < end; i++) {
         const struct arrival *arrival = &round->arrivals[i];
         const struct fragments *fragments = round->fragments->of[arrival->kind];
@@ -306,10 +308,67 @@ void round_scatter_task(struct pool_worker *worker, void *argument, uint64_t beg
         if (round->trailers)
             take_trailer(round, fragments, arrival, record);
     }
-    uint64_t end_ns = clock_now_ns(), copy_ns = end_ns - start_ns;
-    worker->stats.copy_ns += copy_ns;
-    worker->stats.copy_bytes += (end - begin) * record_bytes;
-    trace_note(TRACE_SCATTER, start_ns, end_ns, end - begin);
-    atomic_fetch_add_explicit(&round->times->scatter_ns, copy_ns, memory_order_relaxed);
-    worker->quiet = atomic_fetch_sub_explicit(&round->tasks, 1, memory_order_release) > 1;
+}
+
+/* Takes pieces until the pile is empty. The main thread, which has more to do, takes one. */
+static void copy_pieces(const struct pool_worker *worker, struct pile *pile,
+                        void (*copy)(struct copying *copying, uint64_t begin, uint64_t end),
+                        struct copying *copying)
+{
+    bool helps = worker->index == pool_worker_count(copying->round->job->pool);
+    uint64_t begin, end;
+    do {
+        while ((!helps || copying->pieces == 0) && pile_take(pile, &begin, &end)) {
+            copy(copying, begin, end);
+            copying->pieces++;
+            copying->copies += end - begin;
+        }
+        pile_leave(pile);
+    } while (!helps && pile_return(pile));
+}
+
+/* The main thread is told of the last pieces of a round. */
+static void end_pieces(struct pool_worker *worker, const struct copying *copying)
+{
+    uint64_t pieces = copying->pieces;
+    worker->quiet =
+        pieces == 0 || atomic_fetch_sub_explicit(&copying->round->tasks, (uint32_t)pieces,
+                                                 memory_order_release) > pieces;
+}
+
+void round_fill_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
+{
+    (void)begin, (void)end;
+    struct round_pile *pile = argument;
+    struct round *round = pile->round;
+    struct copying copying = {.round = round, .uses.store = round->job->store};
+    if (round->trailers)
+        copying.rows = &round->trailers->found[worker->index];
+    uint64_t start_ns = clock_now_ns();
+    copy_pieces(worker, &pile->pieces, fill_piece, &copying);
+    tell_all(&copying.uses);
+    uint64_t end_ns = clock_now_ns();
+    worker->stats.copy_ns += end_ns - start_ns;
+    worker->stats.copy_bytes += copying.copies * round->job->setup.record_bytes;
+    if (copying.pieces > 0)
+        trace_note(TRACE_COPY, start_ns, end_ns, copying.copies);
+    round_time_add(&round->times[worker->index].fill_ns, end_ns - start_ns);
+    end_pieces(worker, &copying);
+}
+
+void round_scatter_task(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
+{
+    (void)begin, (void)end;
+    struct round_pile *pile = argument;
+    struct round *round = pile->round;
+    struct copying copying = {.round = round};
+    uint64_t start_ns = clock_now_ns();
+    copy_pieces(worker, &pile->pieces, scatter_piece, &copying);
+    uint64_t end_ns = clock_now_ns();
+    worker->stats.copy_ns += end_ns - start_ns;
+    worker->stats.copy_bytes += copying.copies * packed_bytes(round);
+    if (copying.pieces > 0)
+        trace_note(TRACE_SCATTER, start_ns, end_ns, copying.copies);
+    round_time_add(&round->times[worker->index].scatter_ns, end_ns - start_ns);
+    end_pieces(worker, &copying);
 }

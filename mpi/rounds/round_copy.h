@@ -4,6 +4,7 @@
 #ifndef PENSTOCK_MPI_ROUNDS_ROUND_COPY_H
 #define PENSTOCK_MPI_ROUNDS_ROUND_COPY_H
 
+#include "rounds/pile.h"
 #include "rounds/round.h"
 
 /* Where the items of the rows lie from which a worker has copied last. Fills of one row are many,
@@ -14,9 +15,15 @@ struct found_rows;
 /* One for each of `count` workers, for ragged fields. Returned; NULL: no memory. free() frees. */
 struct found_rows *found_rows_new(uint32_t count);
 
-/* Pool tasks, which workers run: copy the fills, or the arrivals, [begin, end) of `round`, a struct
- * round. */
-void round_fill_task(struct pool_worker *worker, void *round, uint64_t begin, uint64_t end);
-void round_scatter_task(struct pool_worker *worker, void *round, uint64_t begin, uint64_t end);
+/* A pile of a round's fills or arrivals. */
+struct round_pile {
+    struct pile pieces;
+    struct round *round; /* borrowed */
+};
+
+/* Pool tasks, which workers run: copy fills, or arrivals, of `pile`, a struct round_pile, until
+ * none is left there. `begin` and `end` say nothing. */
+void round_fill_task(struct pool_worker *worker, void *pile, uint64_t begin, uint64_t end);
+void round_scatter_task(struct pool_worker *worker, void *pile, uint64_t begin, uint64_t end);
 
 #endif

@@ -430,7 +430,7 @@ static void plan_task(struct pool_worker *worker, void *argument, uint64_t begin
     if (lists)
         list_all(round, true);
     uint64_t end_ns = clock_now_ns();
-    atomic_fetch_add_explicit(&round->times->plan_ns, end_ns - start_ns, memory_order_relaxed);
+    round_time_add(&round->times[worker->index].plan_ns, end_ns - start_ns);
     trace_note(TRACE_PLAN_ROUND, start_ns, end_ns, round->serial);
     if (lists)
         atomic_store(&round->planned, true);
@@ -446,7 +446,7 @@ bool round_plan_start(struct round *round)
     for (uint32_t i = 0; i < workers; i++) {
         atomic_fetch_add(&round->tasks, 1);
         atomic_fetch_add(&matching->workers, 1);
-        if (!pool_submit_first(pool, 0, plan_task, round)) {
+        if (!pool_submit_first(pool, pool_idlest_numa(pool), plan_task, round)) {
             atomic_fetch_sub(&round->tasks, 1);
             atomic_fetch_sub(&matching->workers, 1);
             return i > 0;

@@ -202,10 +202,12 @@ static enum status advance(struct rounds *rounds, struct round *round, bool *act
         enter(round, scatters(rounds) ? ROUND_SCATTERING : ROUND_COMPLETE);
     }
     if (round->state == ROUND_SCATTERING) {
-        *active |= copies_scatter(&rounds->copies, round);
+        *active |= copies_scatter(&rounds->copies, round, rounds_lane_index(rounds, round));
         if (round->scatter_next == round->arrival_count && all_copied(round))
             enter(round, ROUND_COMPLETE);
     }
+    if (round->state == ROUND_FILLING || round->state == ROUND_SCATTERING)
+        copies_call(&rounds->copies, rounds_lane_index(rounds, round));
     *active |= round->state != before;
     return status;
 }
@@ -415,11 +417,12 @@ struct rounds_sent rounds_take_sent(struct rounds *rounds, uint64_t epoch)
 
 struct rounds_times rounds_times(const struct rounds *rounds)
 {
-    const struct round_times *times = &rounds->times;
-    return (struct rounds_times){
-        .plan_ns = atomic_load_explicit(&times->plan_ns, memory_order_relaxed),
-        .fill_ns = atomic_load_explicit(&times->fill_ns, memory_order_relaxed),
-        .scatter_ns = atomic_load_explicit(&times->scatter_ns, memory_order_relaxed),
-        .exchange_ns = rounds->exchange_ns,
-    };
+    struct rounds_times sum = {.exchange_ns = rounds->exchange_ns};
+    for (uint32_t i = 0; i <= pool_worker_count(rounds->job->pool); i++) { /* the owner, too */
+        const struct round_times *times = &rounds->times[i];
+        sum.plan_ns += atomic_load_explicit(&times->plan_ns, memory_order_relaxed);
+        sum.fill_ns += atomic_load_explicit(&times->fill_ns, memory_order_relaxed);
+        sum.scatter_ns += atomic_load_explicit(&times->scatter_ns, memory_order_relaxed);
+    }
+    return sum;
 }

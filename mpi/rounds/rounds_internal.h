@@ -37,7 +37,7 @@ struct rounds {
     struct pace *pace;                            /* NULL with one reader */
     struct rounds_sent sent[ROUND_MAX_IN_FLIGHT]; /* [epoch modulo its size] for
                                                    * rounds_take_sent() */
-    struct round_times times;
+    struct round_times *times;                    /* [workers, and the owner]; owned */
     uint64_t exchange_ns;
     uint64_t posted_ns; /* how long rounds took of late from being posted until complete */
     uint64_t moved_ns;  /* when a round last moved on */

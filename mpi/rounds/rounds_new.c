@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 _Static_assert(sizeof(struct fill) == BUDGET_FILL_BYTES, "counted in the budget");
 _Static_assert(sizeof(struct fragment_room) == BUDGET_ROOM_BYTES, "counted in the budget");
@@ -137,7 +138,7 @@ static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send
     round->job = rounds->job;
     round->session = rounds->session;
     round->fragments = rounds->fragments;
-    round->times = &rounds->times;
+    round->times = rounds->times;
     round->matching = &rounds->matching;
     round->merge = &rounds->merge;
     round->fills = tables_take(tables, send, sizeof *round->fills);
@@ -228,13 +229,24 @@ static enum status units_init(struct rounds *rounds, struct error *err)
     return STATUS_OK;
 }
 
+static enum status times_init(struct rounds *rounds, struct error *err)
+{
+    size_t bytes = (pool_worker_count(rounds->job->pool) + 1) * sizeof *rounds->times;
+    rounds->times = aligned_alloc(MEMORY_LINE_BYTES, bytes);
+    if (!rounds->times)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the rounds");
+    memset(rounds->times, 0, bytes);
+    return STATUS_OK;
+}
+
 enum status rounds_new(const struct session *session, struct windows *windows,
                        struct rounds **ret_rounds, struct error *err)
 {
     const struct job *job = session->job;
-    struct rounds *rounds = calloc(1, sizeof *rounds);
+    struct rounds *rounds = aligned_alloc(MEMORY_LINE_BYTES, sizeof *rounds);
     if (!rounds)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the rounds");
+    memset(rounds, 0, sizeof *rounds);
     rounds->job = job;
     rounds->session = session;
     rounds->windows = windows;
@@ -244,7 +256,9 @@ enum status rounds_new(const struct session *session, struct windows *windows,
     if (status == STATUS_OK)
         status = units_init(rounds, err);
     if (status == STATUS_OK)
-        status = copies_init(&rounds->copies, session, err);
+        status = copies_init(&rounds->copies, session, rounds->lanes, rounds->lane_count, err);
+    if (status == STATUS_OK)
+        status = times_init(rounds, err);
     if (status == STATUS_OK && job->dataset->ragged_count > 0)
         status = all_trailers_init(rounds, err);
     if (status == STATUS_OK)
@@ -269,11 +283,13 @@ void rounds_free(struct rounds *rounds)
         trace_release(rounds->lanes[i].trace);
     pace_free(rounds->pace);
     exchange_free(rounds->exchange);
+    pool_settle(rounds->job->pool); /* helpers that came late are queued perhaps */
     copies_done(&rounds->copies);
     matcher_free(rounds->matching.matcher);
     tables_done(&rounds->tables);
     trailer_sources_free(rounds->trailers);
     free(rounds->found);
+    free(rounds->times);
     fragment_sources_free(rounds->fragments);
     free(rounds);
 }

@@ -78,6 +78,25 @@ static uint64_t start_position(const struct plan *plan, const struct session *se
                                    plan_step_first(&epoch.plan, session->start_step));
 }
 
+/* Whether rows are to lie near their trainers: all NUMA nodes have as many rings, but for one, so
+ * that all decode as much. */
+static bool rows_lie_near(const struct session *session)
+{
+    const struct job *job = session->job;
+    uint32_t numa_count = pool_placement(job->pool)->numa_count;
+    uint32_t least = UINT32_MAX, most = 0;
+    if (!job_divides_by_numa(job) || !locality_matters(&job->setup.plan))
+        return false;
+    for (uint32_t n = 0; n < numa_count; n++) {
+        uint32_t count = 0;
+        for (uint32_t r = 0; r < session->ring_count; r++)
+            count += session->rings[r].numa == n;
+        least = min_u32(least, count);
+        most = max_u32(most, count);
+    }
+    return least > 0 && most - least <= 1;
+}
+
 enum status windows_new(const struct session *session, struct windows **ret_windows,
                         struct error *err)
 {
@@ -91,6 +110,8 @@ enum status windows_new(const struct session *session, struct windows **ret_wind
     windows->session = session;
     windows->source_count = count;
     windows->round_count = span_rounds(session).count;
+    windows->near = locality_near(plan);
+    windows->rows_lie_near = rows_lie_near(session);
     windows->pending_load = ROW_NONE;
     windows->taken_epoch = session->start_epoch;
     plan_merge_start(&windows->order, plan,
@@ -292,7 +313,8 @@ static bool plan_assigned(struct windows *windows, uint32_t s)
         struct window *window = windows_at(windows, s, source->assigned);
         if (!comm_test(&windows->job->comm, &window->request))
             break;
-        if (!pool_submit(windows->job->pool, 0, POOL_URGENT, plan_window, window, 0, 0))
+        struct pool *pool = windows->job->pool;
+        if (!pool_submit(pool, pool_idlest_numa(pool), POOL_URGENT, plan_window, window, 0, 0))
             break;
     }
     for (; source->planned < source->assigned; source->planned++, active = true) {

@@ -5,6 +5,8 @@
 #include "windows/item_merge.h"
 #include "windows/windows.h"
 
+#include "plan/rounds/locality.h"
+
 /* The windows of one source live in a ring by serial number:
  *
  *     retired <= planned <= assigned <= posted <= retired + count
@@ -33,6 +35,8 @@ struct windows {
         bool found;               /* windows_find() */
     } reading;                    /* the round whose rows are being claimed */
     struct item_merge claims;     /* of that round, in a mix */
+    struct locality_near near;    /* which trainers rows are near */
+    bool rows_lie_near;           /* on the NUMA nodes of these trainers' rings */
     int32_t pending_load;         /* claimed, but its queue was full; ROW_NONE if there is none */
     uint64_t taken_epoch;         /* whose counts were taken last */
     struct tables tables;         /* of the sources, of their windows, and of `claims`, and */

@@ -14,6 +14,16 @@ static void begin_load(struct windows *windows, uint64_t row, int32_t buffer, bo
         windows->pending_load = buffer;
 }
 
+/* Where most of a row's samples go. */
+static uint32_t numa_of_row(const struct windows *windows, uint64_t row)
+{
+    const struct session *session = windows->session;
+    if (!windows->rows_lie_near)
+        return ROW_ANY_NUMA;
+    uint32_t ring = session->ring_of_group[locality_trainer(windows->near, row)];
+    return ring > 0 ? session->rings[ring - 1].numa : ROW_ANY_NUMA;
+}
+
 /* Claims a buffer for the row and has it read, unless the row is in memory already. False: not
  * now, as no buffer is free. */
 static bool claim_row(struct windows *windows, struct window *window, uint32_t window_row)
@@ -27,7 +37,7 @@ static bool claim_row(struct windows *windows, struct window *window, uint32_t w
         return false; /* of the epoch before, and masked perhaps: it is tried again after that. In a
                        * mix samples of the next pass may come before those of this one */
     if (load)
-        buffer = row_store_claim(store, row);
+        buffer = row_store_claim(store, row, numa_of_row(windows, row));
     if (buffer == ROW_NONE)
         return false;
     row_store_expect(store, buffer,

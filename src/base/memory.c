@@ -89,6 +89,20 @@ bool memory_makes_huge_pages(void)
     return madvise(NULL, 0, MADV_COLLAPSE) == 0;
 }
 
+bool memory_shares_huge_pages(void)
+{
+    char line[128] = "";
+    if (memory_makes_huge_pages())
+        return true;
+    FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "re");
+    if (file) {
+        if (!fgets(line, sizeof line, file))
+            line[0] = '\0';
+        fclose(file);
+    }
+    return line[0] && !strstr(line, "[never]") && !strstr(line, "[deny]");
+}
+
 /* Where the first huge page of a range would begin, and how many fit. */
 static unsigned char *huge_pages_of(void *memory, size_t bytes, size_t *ret_count)
 {

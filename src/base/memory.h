@@ -48,6 +48,10 @@ bool memory_can_populate(void);
  * settings give none, as for shared memory by default. */
 bool memory_makes_huge_pages(void);
 
+/* Whether shared memory gets huge pages where they are asked for: the kernel makes them, or the
+ * system's settings give some. */
+bool memory_shares_huge_pages(void);
+
 /* Whether memory_populate() got huge pages as far as they fit, on such a kernel; else false. */
 bool memory_is_huge(void *memory, size_t bytes);
 

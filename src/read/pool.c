@@ -58,6 +58,7 @@ static bool pool_allocate(struct pool *pool)
         return false;
     for (uint32_t i = 0; i < placement->numa_count; i++) {
         struct numa_node *numa = &pool->numa_nodes[i];
+        numa->pool = pool;
         pthread_mutex_init(&numa->mutex, NULL);
         pthread_cond_init(&numa->work, NULL);
         thread_cond_init(&numa->idle);
@@ -91,7 +92,7 @@ enum status pool_new(const struct placement *placement, const struct dataset *da
                      size_t queue_capacity, struct waker *waker, struct pool **ret_pool,
                      struct error *err)
 {
-    struct pool *pool = calloc(1, sizeof *pool);
+    struct pool *pool = lines_new(1, sizeof *pool);
     if (!pool)
         return error_set(err, STATUS_NO_MEMORY, "worker pool: out of memory");
     pool->placement = *placement;
@@ -150,7 +151,7 @@ static bool submit(struct pool *pool, uint32_t numa_index, enum pool_priority pr
     }
     if (priority == POOL_URGENT) {
         atomic_store(&numa->urgent, (uint32_t)queue->count);
-        atomic_store(&numa->refused, !room);
+        pool_note_need(numa);
     }
     bool calls = room && pool_calls_worker(numa);
     pthread_mutex_unlock(&numa->mutex);
@@ -203,6 +204,7 @@ static void forget_tasks(struct pool *pool, enum pool_priority last)
         for (int priority = POOL_URGENT; priority <= (int)last; priority++)
             numa->queues[priority].count = 0;
         atomic_store(&numa->urgent, 0);
+        pool_note_need(numa);
         pthread_mutex_unlock(&numa->mutex);
     }
 }
@@ -247,6 +249,21 @@ void pool_stats(const struct pool *pool, struct pool_stats *ret_stats)
         pthread_mutex_unlock(&worker->numa->mutex);
     }
     *ret_stats = sum;
+}
+
+uint32_t pool_idlest_numa(const struct pool *pool)
+{
+    uint32_t best = 0;
+    int64_t most = INT64_MIN;
+    for (uint32_t i = 0; i < pool->placement.numa_count; i++) {
+        const struct numa_node *numa = &pool->numa_nodes[i];
+        int64_t spare = (int64_t)atomic_load(&numa->asleep) - (int64_t)atomic_load(&numa->urgent);
+        if (spare <= most)
+            continue;
+        most = spare;
+        best = i;
+    }
+    return best;
 }
 
 static uint32_t count_normal(const struct pool *pool)

@@ -77,6 +77,10 @@ MUST_USE bool pool_submit(struct pool *pool, uint32_t numa, enum pool_priority p
 MUST_USE bool pool_submit_first(struct pool *pool, uint32_t numa, pool_function *function,
                                 void *argument);
 
+/* The NUMA node that has most sleeping workers, less its queued urgent tasks: for a task that has
+ * no memory of its own. Does not block. */
+uint32_t pool_idlest_numa(const struct pool *pool);
+
 /* Runs queued urgent tasks here, as long as every worker has been in its normal task for
  * `patience_ns` or more: no copy waits for a long decode to end. A task's pool_worker has no
  * reader then. Returns how many tasks were run. */

@@ -19,6 +19,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 
 struct task {
     pool_function *function;
@@ -34,22 +35,27 @@ struct queue {
 
 enum { PRIORITY_COUNT = POOL_NORMAL + 1 };
 
-/* A NUMA node's queues and the state of its workers, all under `mutex`. Without the mutex, workers
- * of other NUMA nodes look at `urgent` and `asleep`, and the owner looks at `running`. */
+/* A NUMA node's queues and the state of its workers, all under `mutex`. Who has not the mutex looks
+ * at the last line of memory alone: workers of other NUMA nodes that help, and the owner. */
 struct numa_node {
     pthread_mutex_t mutex;
-    pthread_cond_t work;     /* a task came, here or where help is needed; or `stopping` */
-    _Atomic uint32_t urgent; /* tasks in the urgent queue */
-    _Atomic uint32_t asleep; /* workers that wait for work, or will at once */
-    uint32_t called;         /* of these, woken and not running yet */
-    uint64_t called_ns;      /* when the last one was woken */
-    _Atomic bool refused;    /* the urgent queue had no room, and nothing was queued since */
-    pthread_cond_t idle;     /* an element of `running` became 0 */
+    pthread_cond_t work; /* a task came, here or where help is needed; or `stopping` */
+    uint32_t called;     /* of those that are asleep, woken and not running yet */
+    uint64_t called_ns;  /* when the last one was woken */
+    pthread_cond_t idle; /* an element of `running` became 0 */
     struct queue queues[PRIORITY_COUNT];
-    _Atomic uint32_t running[PRIORITY_COUNT]; /* tasks */
+    struct pool *pool;
     uint32_t worker_count;
     bool stopping;
-} __attribute__((aligned(MEMORY_LINE_BYTES)));
+    bool pressed;                                        /* counted in the pool's `pressed` */
+    _Alignas(MEMORY_LINE_BYTES) _Atomic uint32_t urgent; /* tasks in the urgent queue */
+    _Atomic uint32_t asleep;                  /* workers that wait for work, or will at once */
+    _Atomic uint32_t running[PRIORITY_COUNT]; /* tasks */
+};
+_Static_assert(offsetof(struct numa_node, urgent) % MEMORY_LINE_BYTES == 0 &&
+                   sizeof(struct numa_node) ==
+                       offsetof(struct numa_node, urgent) + MEMORY_LINE_BYTES,
+               "a line of its own for what others look at");
 
 /* A thread of the pool, or the owner, which has no thread here. The thread alone changes `public`
  * and `normal_since_ns`, and uses `quiet_ns` and `rows_left`. The other members that change are
@@ -92,7 +98,13 @@ struct pool {
     struct latch start;
     struct numa_node *numa_nodes; /* [placement.numa_count] */
     struct worker *workers;       /* [placement.worker_count + 1]; the last is the owner */
+    /* NUMA nodes that need help. Each worker looks here before it reads ahead or sleeps, and this
+     * changes seldom: so nobody takes turns with other NUMA nodes' lines of memory. */
+    _Alignas(MEMORY_LINE_BYTES) _Atomic uint32_t pressed;
 };
+_Static_assert(offsetof(struct pool, pressed) % MEMORY_LINE_BYTES == 0 &&
+                   sizeof(struct pool) == offsetof(struct pool, pressed) + MEMORY_LINE_BYTES,
+               "a line of its own");
 
 /* pool_populate.c: to be called before the first pool_populate(). */
 void pool_filling_init(struct filling *filling);
@@ -108,7 +120,11 @@ bool pool_calls_worker(struct numa_node *numa);
 
 /* pool_worker.c: whether a NUMA node has more urgent tasks than sleeping workers: these take a task
  * each, one after another. Any thread. */
-bool pool_needs_help(struct numa_node *numa);
+bool pool_needs_help(const struct numa_node *numa);
+
+/* pool_worker.c: to be called when that may have changed, before the mutex is given back: counts
+ * the NUMA node among those that need help, or no more. Holds the mutex. */
+void pool_note_need(struct numa_node *numa);
 
 /* pool_worker.c: the main function of a worker's thread; `argument` is the struct worker. */
 void *pool_worker_main(void *argument);

@@ -30,14 +30,28 @@ static bool pop_urgent(struct numa_node *numa, size_t capacity, struct task *ret
     return popped;
 }
 
-bool pool_needs_help(struct numa_node *numa)
+bool pool_needs_help(const struct numa_node *numa)
 {
     return atomic_load(&numa->urgent) > atomic_load(&numa->asleep);
+}
+
+void pool_note_need(struct numa_node *numa)
+{
+    bool needs_help = pool_needs_help(numa);
+    if (needs_help == numa->pressed)
+        return;
+    numa->pressed = needs_help;
+    if (needs_help)
+        atomic_fetch_add(&numa->pool->pressed, 1);
+    else
+        atomic_fetch_sub(&numa->pool->pressed, 1);
 }
 
 static struct numa_node *who_needs_help(const struct worker *worker)
 {
     const struct pool *pool = worker->pool;
+    if (atomic_load(&pool->pressed) == 0)
+        return NULL;
     for (uint32_t i = 1; i < pool->placement.numa_count; i++) {
         uint32_t next = (worker->public.numa + i) % pool->placement.numa_count;
         if (pool_needs_help(&pool->numa_nodes[next]))
@@ -56,6 +70,7 @@ static bool take_over(struct worker *worker, struct numa_node *other, struct tas
     pthread_mutex_unlock(&numa->mutex);
     pthread_mutex_lock(&other->mutex);
     bool taken = !other->stopping && pop_urgent(other, worker->pool->queue_capacity, ret_task);
+    pool_note_need(other);
     pthread_mutex_unlock(&other->mutex);
     pthread_mutex_lock(&numa->mutex);
     if (--numa->running[POOL_URGENT] == 0 && !taken)
@@ -81,23 +96,13 @@ static void wake_owner(struct worker *worker)
         waker_wake(worker->pool->waker);
 }
 
-/* Whether a task says that another one's end tells the owner more. Not where the owner has more to
- * queue than there was room for, once half of the room is free. */
-static bool is_quiet(const struct worker *worker)
-{
-    const struct numa_node *numa = worker->numa;
-    return worker->public.quiet &&
-           !(atomic_load(&numa->refused) &&
-             atomic_load(&numa->urgent) <= worker->pool->queue_capacity / 2);
-}
-
 /* Tells the owner that a task has ended; but not where the task says that another one will, and not
  * for reading while copies wait, or if this worker soon ends another one: waking a thread, and its
  * turn, take longer than reading a small row. Where few rows are left to read, the owner has to
  * bring more. Without the mutex, which the owner wants next. */
 static void tell_owner(struct worker *worker, enum pool_priority priority, uint64_t took_ns)
 {
-    bool quiet = is_quiet(worker);
+    bool quiet = worker->public.quiet;
     if (priority == POOL_NORMAL)
         quiet = atomic_load(&worker->numa->urgent) > 0;
     if (priority == POOL_NORMAL && worker->rows_left >= 2 * worker->numa->worker_count) {
@@ -168,6 +173,7 @@ static bool next_task(struct worker *worker, struct task *ret_task, struct latch
         if (queue_pop(&numa->queues[POOL_NORMAL], worker->pool->queue_capacity, ret_task))
             return true;
         atomic_fetch_add(&numa->asleep, 1);
+        pool_note_need(numa);
         if (worker->quiet_ns)
             wake_owner(worker);
         if (!who_needs_help(worker)) {
@@ -205,6 +211,7 @@ static void run_tasks(struct worker *worker)
         numa->running[priority]++;
         worker->rows_left = numa->queues[POOL_NORMAL].count;
         bool calls = calls_next(worker);
+        pool_note_need(numa);
         pthread_mutex_unlock(&numa->mutex);
         if (calls)
             pthread_cond_signal(&numa->work);
@@ -256,6 +263,7 @@ uint32_t pool_help(struct pool *pool, uint64_t patience_ns)
         struct task task;
         pthread_mutex_lock(&numa->mutex);
         bool popped = pop_urgent(numa, pool->queue_capacity, &task);
+        pool_note_need(numa);
         pthread_mutex_unlock(&numa->mutex);
         if (!popped)
             continue;

@@ -17,6 +17,8 @@ static const struct error no_memory_error = {
 
 static void divide_buffers(struct row_store *store)
 {
+    enum { ROWS_A_WORKER = 2 };
+    const struct placement *placement = pool_placement(store->pool);
     uint64_t count = store->buffer_count, regions = store->region_count;
     for (uint32_t n = 0; n < regions; n++) {
         uint32_t first = (uint32_t)(count * n / regions);
@@ -25,6 +27,8 @@ static void divide_buffers(struct row_store *store)
                             .buffer_count = (uint32_t)(count * (n + 1) / regions) - first,
                             .first_free = ROW_NONE};
     }
+    for (uint32_t i = 0; i < placement->worker_count; i++)
+        store->regions[placement->workers[i].numa].enough += ROWS_A_WORKER;
 }
 
 static enum status map_region(struct row_store *store, uint32_t numa, struct error *err)
@@ -60,7 +64,10 @@ static enum status allocate(struct row_store *store, struct error *err)
     store->buffers = aligned_alloc(MEMORY_LINE_BYTES, bytes);
     if (store->buffers)
         memset(store->buffers, 0, bytes);
-    store->regions = calloc(store->region_count, sizeof *store->regions);
+    size_t regions_bytes = store->region_count * sizeof *store->regions;
+    store->regions = aligned_alloc(MEMORY_LINE_BYTES, regions_bytes);
+    if (store->regions)
+        memset(store->regions, 0, regions_bytes);
     store->memory = calloc(store->region_count, sizeof *store->memory);
     if (!store->buffers || !store->regions || !store->memory)
         return error_set(err, STATUS_NO_MEMORY, "row store of %u buffer%s: out of memory",
@@ -86,9 +93,10 @@ enum status row_store_new(struct pool *pool, size_t row_bytes, uint32_t buffer_c
         return error_set(err, STATUS_INVALID,
                          "row store of %u buffers of %zu bytes: these sizes are not possible",
                          buffer_count, row_bytes);
-    struct row_store *store = calloc(1, sizeof *store);
+    struct row_store *store = aligned_alloc(MEMORY_LINE_BYTES, sizeof *store);
     if (!store)
         return error_set(err, STATUS_NO_MEMORY, "row store: out of memory");
+    memset(store, 0, sizeof *store);
     store->pool = pool;
     store->row_bytes = row_bytes;
     store->buffer_count = buffer_count;
@@ -138,9 +146,9 @@ int32_t row_store_find(const struct row_store *store, uint64_t row)
     return row_index_find(&store->index, row);
 }
 
-/* The one to read the next row: fewest rows loading, then most buffers free; NULL when all are
- * full. */
-static struct region *choose_region(struct row_store *store)
+/* The one to read the next row: that of `numa` if it may; else fewest rows loading, then most
+ * buffers free; NULL when all are full. */
+static struct region *choose_region(struct row_store *store, uint32_t numa)
 {
     struct region *best = NULL;
     uint32_t best_loading = 0;
@@ -155,12 +163,16 @@ static struct region *choose_region(struct row_store *store)
             best_loading = loading;
         }
     }
-    return best;
+    if (!best || numa == ROW_ANY_NUMA)
+        return best;
+    struct region *own = &store->regions[numa];
+    bool may = own->loading_count < own->enough || best_loading >= best->enough;
+    return own->free_count > 0 && may ? own : best;
 }
 
-int32_t row_store_claim(struct row_store *store, uint64_t row)
+int32_t row_store_claim(struct row_store *store, uint64_t row, uint32_t numa)
 {
-    struct region *region = choose_region(store);
+    struct region *region = choose_region(store, numa);
     if (!region)
         return ROW_NONE;
     int32_t index = region->first_free;

@@ -25,8 +25,9 @@
 
 #include <stdbool.h>
 
-/* No buffer. */
+/* No buffer, and no NUMA node that is better than another. */
 enum { ROW_NONE = -1 };
+static const uint32_t ROW_ANY_NUMA = UINT32_MAX;
 
 enum row_state { ROW_FREE, ROW_LOADING, ROW_READY, ROW_FAILED };
 
@@ -49,10 +50,12 @@ void row_store_free(struct row_store *store);
 /* The buffer that holds row `row` (loading, ready or failed); ROW_NONE: none does. O(1). */
 int32_t row_store_find(const struct row_store *store, uint64_t row);
 
-/* Takes a free buffer for `row`, which must not be in the store, from the NUMA node with the fewest
- * rows loading. The buffer is LOADING, and no uses are expected. ROW_NONE: no buffer is free now,
- * or too few pages are (which cannot be if there are as many pages as row_pages.h says). */
-int32_t row_store_claim(struct row_store *store, uint64_t row);
+/* Takes a free buffer for `row`, which must not be in the store, from the NUMA node `numa` where
+ * the row is used, as long as the workers of all others have rows to load; else, and for
+ * ROW_ANY_NUMA, from the one with the fewest rows loading. The buffer is LOADING, and no uses are
+ * expected. ROW_NONE: no buffer is free now, or too few pages are (which cannot be if there are as
+ * many pages as row_pages.h says). */
+int32_t row_store_claim(struct row_store *store, uint64_t row, uint32_t numa);
 
 /* Expects `uses` more uses of the buffer. */
 void row_store_expect(struct row_store *store, int32_t buffer, uint64_t uses);

@@ -30,6 +30,7 @@
 #include "read/row_store.h"
 
 #include <stdatomic.h>
+#include <stddef.h>
 
 /* A row buffer: one line of memory, since each use finds the buffer in no cache. */
 struct buffer {
@@ -53,8 +54,12 @@ struct region {
     uint32_t first_buffer, buffer_count;
     uint32_t free_count;
     int32_t first_free;
-    _Atomic uint32_t loading_count;
+    uint32_t enough; /* rows loading, for the NUMA node's workers not to run out of them soon */
+    _Alignas(MEMORY_LINE_BYTES) _Atomic uint32_t loading_count; /* workers write it */
 };
+_Static_assert(offsetof(struct region, loading_count) == MEMORY_LINE_BYTES &&
+                   sizeof(struct region) == 2 * MEMORY_LINE_BYTES,
+               "a line of its own: workers read what is before for each sample");
 
 struct row_store {
     struct pool *pool;
@@ -71,8 +76,10 @@ struct row_store {
     struct fetch_stage *stage;  /* borrowed; NULL: none */
     int32_t
         fetched; /* a buffer whose fetched row waits for room in the workers' queue, or ROW_NONE */
-    _Atomic int32_t ended; /* top of the stack, ROW_NONE when empty */
+    _Alignas(MEMORY_LINE_BYTES) _Atomic int32_t ended; /* top of the stack, ROW_NONE when empty */
 };
+_Static_assert(sizeof(struct row_store) == offsetof(struct row_store, ended) + MEMORY_LINE_BYTES,
+               "a line of its own, likewise");
 
 /* row_load.c: hands fetched rows to workers, as far as their queues have room. The owner. */
 void row_load_submit_fetched(struct row_store *store);

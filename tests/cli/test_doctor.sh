@@ -72,6 +72,37 @@ code=0
 (ulimit -v 200000 && exec "$bin/penstock-run" -c run.yaml -- true >out 2>&1) || code=$?
 [ $code -eq 1 ] || fail "with 200 MB the code is $code"
 contains "$(cat out)" "penstock-run: error: on $(uname -n) 'ulimit -v' allows 195 MiB"
+# A kernel that makes no huge pages for those who ask, as before Linux 6.1, with these settings.
+cat >old.c <<'C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int madvise(void *memory, size_t bytes, int advice)
+{
+    if (advice != 25)
+        return (int)syscall(SYS_madvise, memory, bytes, advice);
+    errno = EINVAL;
+    return -1;
+}
+FILE *fopen(const char *path, const char *mode)
+{
+    FILE *(*open)(const char *, const char *) = (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
+    return open(strstr(path, "shmem_enabled") ? "shared" : strstr(path, "hugepage/enabled") ? "enabled" : path, mode);
+}
+C
+if ! ldd "$bin/penstock" | grep -q 'lib[at]san' && "${CC:-cc}" -shared -fPIC -o old.so old.c -ldl; then
+    echo "always [madvise] never" >enabled
+    echo "always within_size advise [never] deny force" >shared
+    LD_PRELOAD=$PWD/old.so finds 0 warning hugepages "madvise, and none for rings" "echo advise >" "$doctor" doctor
+    echo "always within_size [advise] never deny force" >shared
+    LD_PRELOAD=$PWD/old.so finds 0 ok hugepages "transparent huge pages: madvise" "" "$doctor" doctor
+    echo "always madvise [never]" >enabled
+    LD_PRELOAD=$PWD/old.so finds 0 warning hugepages "never" "echo madvise >" "$doctor" doctor
+fi
 OMPI_MCA_btl_tcp_if_include=lo,eth77 finds 1 FAILURE network "'eth77', and this node has no such interface" "ip -brief" "$doctor" doctor
 ! grep -q "'lo'" out || fail "there is no lo: $(cat out)"
 for group in /sys/fs/cgroup/memory:memory.limit_in_bytes /sys/fs/cgroup:memory.max; do

@@ -103,8 +103,8 @@ class Page(JobTest):
     POSITIONS = True
     TRAINERS, BATCH, SAMPLES, CHUNK, SEED = 5, 60, 203, 4, 2**63 + 5
 
-    def settings(self, **more):
-        uri = self.synth("page", self.SAMPLES, layout="plain", shape=64, chunk=self.CHUNK)
+    def settings(self, shape=64, **more):
+        uri = self.synth(f"page{shape}", self.SAMPLES, layout="plain", shape=shape, chunk=self.CHUNK)
         return {"dataset.uri": uri, "batch.global_size": self.BATCH, "batch.last": "partial", "order.epochs": 2,
                 "order.seed": self.SEED, "readers.threads": 1, **more}
 
@@ -141,18 +141,30 @@ class Page(JobTest):
                     left[group] -= 1
         return [gets[groups[p]].pop(0) for p in range(size)]
 
-    def check(self, readers, **more):
-        fixed = self.digests(1, 1, self.settings())
+    def check(self, readers, groups=None, **more):
+        """`groups`: of trainers whose rings are on one NUMA node of one reader, if they are more than readers."""
+        fixed = self.digests(1, 1, self.settings(more.get("shape", 64)))
         steps = {}
         for line in fixed:
             steps.setdefault((int(line[0]), int(line[1])), []).append(int(line[3]))
         expected = sorted([epoch, step, destination, index] for (epoch, step), samples in steps.items()
-                          for destination, index in zip(self.destinations(epoch, step, samples, readers), samples))
+                          for destination, index in zip(self.destinations(epoch, step, samples, groups or readers), samples))
         lines = self.digests(readers, self.TRAINERS, self.settings(**more))
         self.assertEqual([[int(word) for word in line[:4]] for line in lines], expected)
 
     def test_steps(self):
         self.check(3)
+
+    def test_numa_nodes(self):
+        """Two cpus pass for NUMA nodes (hwloc is told so), and have three and two of the five trainers. Samples of
+        128 KiB count, smaller ones do not."""
+        if not os.sched_getaffinity(0) >= {0, 1}:
+            self.skipTest("cpus 0 and 1 are needed")
+        pretended = {"HWLOC_SYNTHETIC": "numa:2 core:1 pu:1", "HWLOC_THISSYSTEM": "1"}
+        os.environ.update(pretended)
+        self.addCleanup(lambda: [os.environ.pop(name) for name in pretended])
+        for shape, groups in (32768, 2), (16384, 1):
+            self.check(1, groups, shape=shape, **{"readers.threads": 2})
 
     def test_stripes(self):
         """They change nothing. Three records of 256 bytes for each of five trainers fit 4 KiB, of twelve."""

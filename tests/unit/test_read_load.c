@@ -117,7 +117,7 @@ static void test_rows_arrive(void **state)
     struct row_store *store = NULL;
     assert_int_equal(row_store_new(pool, dataset->row_bytes, ROWS, &store, NULL), STATUS_OK);
     for (uint64_t row = 0; row < ROWS; row++)
-        assert_true(row_store_load(store, row_store_claim(store, row)));
+        assert_true(row_store_load(store, row_store_claim(store, row, ROW_ANY_NUMA)));
     for (uint64_t row = 0; row < ROWS; row++) {
         int32_t buffer = row_store_find(store, row);
         while (row_store_state(store, buffer) == ROW_LOADING)

@@ -346,6 +346,29 @@ static void test_others_take_over(void **state)
     pool_free(pool);
 }
 
+/* Of two NUMA nodes the one whose worker sleeps, as long as nothing waits for that worker. */
+static void test_the_idlest_numa_node(void **state)
+{
+    (void)state;
+    struct pool *pool = made_up_pool(2, 2, 8, NULL);
+    struct gate gates[2] = {{0}};
+    while (pool_idlest_numa(pool) != 0) /* both sleep before long */
+        clock_sleep_ns(100000);
+    occupy(pool, &gates[0]);
+    while (pool_idlest_numa(pool) != 1)
+        clock_sleep_ns(100000);
+    assert_true(pool_submit(pool, 1, POOL_URGENT, wait_at_gate, &gates[1], 0, 0));
+    while (gates[1].inside == 0)
+        clock_sleep_ns(100000);
+    struct log log = {0};
+    assert_true(pool_submit(pool, 0, POOL_URGENT, log_begin, &log, 0, 0));
+    assert_int_equal(pool_idlest_numa(pool), 1); /* none sleeps, and on 0 a task waits */
+    gates[0].open = gates[1].open = true;
+    while (log.count < 1)
+        clock_sleep_ns(100000);
+    pool_free(pool);
+}
+
 /* A worker that comes free helps before it reads ahead. */
 static void test_help_goes_before_normal(void **state)
 {
@@ -519,6 +542,7 @@ int main(void)
         cmocka_unit_test(test_drain_forgets_what_waits),
         cmocka_unit_test(test_stress),
         cmocka_unit_test(test_others_take_over),
+        cmocka_unit_test(test_the_idlest_numa_node),
         cmocka_unit_test(test_help_goes_before_normal),
         cmocka_unit_test(test_drain_waits_for_helpers),
         cmocka_unit_test(test_run_on_all),

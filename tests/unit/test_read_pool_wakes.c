@@ -92,39 +92,12 @@ static void test_a_quiet_task_does_not_tell_the_owner(void **state)
     waker_done(&waker);
 }
 
-/* Where there was no room for more, the owner hears of quiet tasks once half of the room is free.
- */
-static void test_the_owner_hears_of_room(void **state)
-{
-    (void)state;
-    struct waker waker;
-    struct gate busy = {0}, gate = {0}, next = {0};
-    assert_int_equal(waker_init(&waker, NULL), STATUS_OK);
-    struct pool *pool = made_up_pool(1, 1, 4, &waker);
-    struct pollfd fd = {.fd = waker_fd(&waker), .events = POLLIN};
-    occupy(pool, &busy);
-    for (uint64_t i = 0; i < 2; i++)
-        assert_true(pool_submit(pool, 0, POOL_URGENT, pass_quietly, &gate, true, 0));
-    assert_true(pool_submit(pool, 0, POOL_URGENT, wait_at_gate, &next, 0, 0));
-    assert_true(pool_submit(pool, 0, POOL_URGENT, pass_quietly, &gate, true, 0));
-    assert_false(pool_submit(pool, 0, POOL_URGENT, pass_quietly, &gate, true, 0));
-    waker_arm(&waker);
-    busy.open = true; /* this task's end is not told: copies wait */
-    while (next.inside == 0)
-        clock_sleep_ns(100000);
-    assert_int_equal(poll(&fd, 1, 10000), 1);
-    next.open = true;
-    pool_free(pool);
-    waker_done(&waker);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_workers_wake_one_another),
         cmocka_unit_test(test_a_worker_that_goes_to_sleep_tells_the_owner),
         cmocka_unit_test(test_a_quiet_task_does_not_tell_the_owner),
-        cmocka_unit_test(test_the_owner_hears_of_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

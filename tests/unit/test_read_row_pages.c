@@ -116,7 +116,7 @@ static void rows_come_and_go(uint32_t numa_count, uint32_t buffers, uint64_t see
                  row = number >> 32 & 3 ? number % ROWS : number % buffers;
         bool take = (number >> 40) % 5 < 3;
         if (take && count < buffers && row_store_find(store, row) == ROW_NONE) {
-            int32_t buffer = row_store_claim(store, row);
+            int32_t buffer = row_store_claim(store, row, ROW_ANY_NUMA);
             assert_true(buffer != ROW_NONE);
             fill(store, buffer);
             held[count++] = buffer;
@@ -132,7 +132,7 @@ static void rows_come_and_go(uint32_t numa_count, uint32_t buffers, uint64_t see
         row_store_drop(store, held[count]);
     }
     for (uint64_t row = 0; row < buffers; row++) /* the largest ones */
-        assert_true((held[row] = row_store_claim(store, row)) != ROW_NONE);
+        assert_true((held[row] = row_store_claim(store, row, ROW_ANY_NUMA)) != ROW_NONE);
     for (uint64_t row = 0; row < buffers; row++)
         fill(store, held[row]);
     for (uint64_t row = 0; row < buffers; row++)
@@ -168,7 +168,7 @@ static void one_giant_row(void **state)
     struct pool *pool = made_up_pool(1, 1, 64, NULL);
     struct row_store *store = make_store(pool, ROWS, most_pages(ROWS));
     for (uint64_t row = 0; row < ROWS; row++)
-        assert_true(row_store_claim(store, row) != ROW_NONE);
+        assert_true(row_store_claim(store, row, ROW_ANY_NUMA) != ROW_NONE);
     row_store_free(store);
     pool_free(pool);
 }
@@ -181,17 +181,18 @@ static void too_few_pages(void **state)
     for (uint32_t row = 0; row < ROWS; row++)
         page_counts[row] = (uint32_t)row;
     struct row_store *store = make_store(pool, 4, 10);
-    int32_t six = row_store_claim(store, 6), none = row_store_claim(store, 0);
+    int32_t six = row_store_claim(store, 6, ROW_ANY_NUMA),
+            none = row_store_claim(store, 0, ROW_ANY_NUMA);
     assert_true(six != ROW_NONE && none != ROW_NONE);
-    assert_int_equal(row_store_claim(store, 5), ROW_NONE);
+    assert_int_equal(row_store_claim(store, 5, ROW_ANY_NUMA), ROW_NONE);
     assert_int_equal(row_store_find(store, 5), ROW_NONE);
     assert_int_equal(row_store_free_count(store), 2);
-    int32_t four = row_store_claim(store, 4);
+    int32_t four = row_store_claim(store, 4, ROW_ANY_NUMA);
     assert_true(four != ROW_NONE);
-    assert_int_equal(row_store_claim(store, 1), ROW_NONE);
+    assert_int_equal(row_store_claim(store, 1, ROW_ANY_NUMA), ROW_NONE);
     row_store_drop(store, six);
-    assert_true(row_store_claim(store, 5) != ROW_NONE);
-    assert_true(row_store_claim(store, 1) != ROW_NONE);
+    assert_true(row_store_claim(store, 5, ROW_ANY_NUMA) != ROW_NONE);
+    assert_true(row_store_claim(store, 1, ROW_ANY_NUMA) != ROW_NONE);
     row_store_free(store);
     pool_free(pool);
 }
@@ -203,7 +204,8 @@ static void kept_rows_keep_their_pages(void **state)
     for (uint32_t row = 0; row < ROWS; row++)
         page_counts[row] = 3;
     struct row_store *store = make_store(pool, 2, 6);
-    int32_t kept = row_store_claim(store, 8), failed = row_store_claim(store, 9);
+    int32_t kept = row_store_claim(store, 8, ROW_ANY_NUMA),
+            failed = row_store_claim(store, 9, ROW_ANY_NUMA);
     fill(store, kept);
     fill(store, failed);
     row_store_keep(store, kept);
@@ -211,7 +213,7 @@ static void kept_rows_keep_their_pages(void **state)
     row_store_failed(store, failed, &(struct error){.status = STATUS_IO});
     row_store_forget_uses(store);
     for (uint64_t row = 10; row < 20; row++) {
-        int32_t other = row_store_claim(store, row);
+        int32_t other = row_store_claim(store, row, ROW_ANY_NUMA);
         assert_true(other != ROW_NONE);
         fill(store, other);
         check(store, kept);
@@ -250,7 +252,7 @@ static void many_workers(void **state)
         int32_t buffer = ROW_NONE;
         if (loads < LOADS && row_store_find(store, row) == ROW_NONE) {
             bool full = row_store_free_count(store) == 0;
-            buffer = row_store_claim(store, row);
+            buffer = row_store_claim(store, row, ROW_ANY_NUMA);
             assert_true(full == (buffer == ROW_NONE));
         }
         loads += loads < LOADS && (buffer != ROW_NONE || row_store_find(store, row) != ROW_NONE);

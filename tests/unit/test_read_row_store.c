@@ -29,7 +29,7 @@ static void test_life_of_a_row(void **state)
     struct pool *pool = made_up_pool(1, 1, 64, NULL);
     struct row_store *store = make_store(pool, 64, 2);
     assert_int_equal(row_store_find(store, 9), ROW_NONE);
-    int32_t buffer = row_store_claim(store, 9);
+    int32_t buffer = row_store_claim(store, 9, ROW_ANY_NUMA);
     assert_int_equal(row_store_state(store, buffer), ROW_LOADING);
     assert_int_equal(row_store_find(store, 9), buffer);
     assert_int_equal(row_store_row(store, buffer), 9);
@@ -58,8 +58,9 @@ static void test_kept_rows_stay(void **state)
     (void)state;
     struct pool *pool = made_up_pool(1, 1, 64, NULL);
     struct row_store *store = make_store(pool, 64, 2);
-    int32_t kept = row_store_claim(store, 1), other = row_store_claim(store, 2);
-    assert_int_equal(row_store_claim(store, 3), ROW_NONE);
+    int32_t kept = row_store_claim(store, 1, ROW_ANY_NUMA),
+            other = row_store_claim(store, 2, ROW_ANY_NUMA);
+    assert_int_equal(row_store_claim(store, 3, ROW_ANY_NUMA), ROW_NONE);
     row_store_keep(store, kept);
     for (int epoch = 0; epoch < 3; epoch++) {
         if (epoch == 0)
@@ -77,7 +78,7 @@ static void test_kept_rows_stay(void **state)
     assert_int_equal(row_store_find(store, 1), ROW_NONE);
     assert_int_equal(row_store_free_count(store), 2);
     /* A new row in the same buffer is not kept. */
-    int32_t next = row_store_claim(store, 4);
+    int32_t next = row_store_claim(store, 4, ROW_ANY_NUMA);
     row_store_loaded(store, next);
     row_store_expect(store, next, 1);
     row_store_used(store, next, 1);
@@ -100,7 +101,7 @@ static void test_forgotten_uses(void **state)
     struct row_store *store = make_store(pool, 64, ROWS);
     int32_t buffers[ROWS];
     for (uint64_t row = 0; row < ROWS; row++) {
-        buffers[row] = row_store_claim(store, row);
+        buffers[row] = row_store_claim(store, row, ROW_ANY_NUMA);
         row_store_expect(store, buffers[row], 3);
     }
     row_store_keep(store, buffers[KEPT]);
@@ -138,7 +139,7 @@ static void test_incomplete_rows(void **state)
     struct pool *pool = made_up_pool(1, 1, 64, NULL);
     struct row_store *store = make_store(pool, 64, 1);
     for (int time = 0; time < 2; time++) {
-        int32_t buffer = row_store_claim(store, 1);
+        int32_t buffer = row_store_claim(store, 1, ROW_ANY_NUMA);
         assert_true(buffer != ROW_NONE);
         row_store_expect(store, buffer, 2);
         row_store_keep(store, buffer);
@@ -163,7 +164,7 @@ static void test_failed_rows(void **state)
     (void)state;
     struct pool *pool = made_up_pool(1, 1, 64, NULL);
     struct row_store *store = make_store(pool, 64, 1);
-    int32_t buffer = row_store_claim(store, 1);
+    int32_t buffer = row_store_claim(store, 1, ROW_ANY_NUMA);
     row_store_expect(store, buffer, 4);
     struct error err;
     error_set(&err, STATUS_CORRUPT, "array 'a' chunk 1: broken");
@@ -175,10 +176,31 @@ static void test_failed_rows(void **state)
     assert_int_equal(row_store_collect(store), 0);
     row_store_drop(store, buffer);
     assert_int_equal(row_store_state(store, buffer), ROW_FREE);
-    buffer = row_store_claim(store, 1);
+    buffer = row_store_claim(store, 1, ROW_ANY_NUMA);
     assert_true(buffer != ROW_NONE);
     row_store_failed(store, buffer, &(struct error){.status = STATUS_IO});
     row_store_free(store); /* with an error still held */
+    pool_free(pool);
+}
+
+/* Where a row is used, as long as other workers have two rows each. */
+static void test_rows_lie_where_they_are_used(void **state)
+{
+    (void)state;
+    struct pool *pool = made_up_pool(3, 3, 64, NULL);
+    struct row_store *store = make_store(pool, 4096, 60);
+    uint32_t per_numa[3] = {0};
+    uint64_t row = 0;
+    for (; row < 6; row++) /* all are wanted on NUMA node 1 */
+        per_numa[row_store_numa(store, row_store_claim(store, row, 1))]++;
+    for (int n = 0; n < 3; n++)
+        assert_int_equal(per_numa[n], 2);
+    for (; row < 6 + 18; row++)
+        assert_int_equal(row_store_numa(store, row_store_claim(store, row, 1)), 1);
+    for (; row < 60; row++) /* it is full, and others have room */
+        assert_int_not_equal(row_store_numa(store, row_store_claim(store, row, 1)), 1);
+    assert_int_equal(row_store_claim(store, row, 1), ROW_NONE);
+    row_store_free(store);
     pool_free(pool);
 }
 
@@ -189,7 +211,7 @@ static void test_numa_nodes(void **state)
     struct row_store *store = make_store(pool, 4096, 8);
     uint32_t per_numa[3] = {0};
     for (uint64_t row = 0; row < 8; row++) {
-        int32_t buffer = row_store_claim(store, row);
+        int32_t buffer = row_store_claim(store, row, ROW_ANY_NUMA);
         uint32_t numa = row_store_numa(store, buffer);
         if (row < 6) /* evenly while all have room */
             assert_int_equal(per_numa[numa], row / 3);
@@ -206,9 +228,9 @@ static void test_numa_nodes(void **state)
     }
     row_store_free(store);
     store = make_store(pool, 64, 2); /* fewer buffers than NUMA nodes */
-    assert_true(row_store_claim(store, 1) != ROW_NONE);
-    assert_true(row_store_claim(store, 2) != ROW_NONE);
-    assert_int_equal(row_store_claim(store, 3), ROW_NONE);
+    assert_true(row_store_claim(store, 1, ROW_ANY_NUMA) != ROW_NONE);
+    assert_true(row_store_claim(store, 2, ROW_ANY_NUMA) != ROW_NONE);
+    assert_int_equal(row_store_claim(store, 3, ROW_ANY_NUMA), ROW_NONE);
     row_store_free(store);
     pool_free(pool);
 }
@@ -242,7 +264,7 @@ static void model_step(struct row_store *store, struct model_row *row, uint64_t 
 {
     uint64_t count = 1 + (bits >> 32) % 5;
     if (row->buffer == ROW_NONE) {
-        row->buffer = row_store_claim(store, number);
+        row->buffer = row_store_claim(store, number, ROW_ANY_NUMA);
         assert_int_equal(row->buffer == ROW_NONE, *held == MODEL_BUFFERS);
         *held += row->buffer != ROW_NONE;
         row->loading = true;
@@ -406,7 +428,7 @@ static void submit(struct pool *pool, struct stress *stress, enum pool_priority 
 static int32_t claim(struct row_store *store, uint64_t row)
 {
     int32_t buffer;
-    while ((buffer = row_store_claim(store, row)) == ROW_NONE)
+    while ((buffer = row_store_claim(store, row, ROW_ANY_NUMA)) == ROW_NONE)
         if (row_store_collect(store) == 0)
             clock_sleep_ns(20000);
     return buffer;
@@ -463,10 +485,15 @@ static void test_stress(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_life_of_a_row),  cmocka_unit_test(test_kept_rows_stay),
-        cmocka_unit_test(test_forgotten_uses), cmocka_unit_test(test_incomplete_rows),
-        cmocka_unit_test(test_failed_rows),    cmocka_unit_test(test_numa_nodes),
-        cmocka_unit_test(test_sizes_refused),  cmocka_unit_test(test_against_model),
+        cmocka_unit_test(test_life_of_a_row),
+        cmocka_unit_test(test_kept_rows_stay),
+        cmocka_unit_test(test_forgotten_uses),
+        cmocka_unit_test(test_incomplete_rows),
+        cmocka_unit_test(test_failed_rows),
+        cmocka_unit_test(test_numa_nodes),
+        cmocka_unit_test(test_rows_lie_where_they_are_used),
+        cmocka_unit_test(test_sizes_refused),
+        cmocka_unit_test(test_against_model),
         cmocka_unit_test(test_stress),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

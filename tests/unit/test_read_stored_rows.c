@@ -159,7 +159,7 @@ static void wait_for(const struct setting *setting, int32_t buffer)
 /* Starts loading the row; its buffer. */
 static int32_t start_load(struct setting *setting, uint64_t row)
 {
-    int32_t buffer = row_store_claim(setting->store, row);
+    int32_t buffer = row_store_claim(setting->store, row, ROW_ANY_NUMA);
     assert_int_not_equal(buffer, ROW_NONE);
     assert_true(row_store_load(setting->store, buffer));
     return buffer;

@@ -121,19 +121,28 @@ static bool chosen_word(const char *path, char *ret_word, size_t size)
     return true;
 }
 
+/* Kernels before Linux 6.1 make none for those who ask, and follow these settings. */
 static void check_huge_pages(struct diagnosis *diagnosis)
 {
     char word[32];
+    const char *advice = NULL, *more = "";
     if (!chosen_word("/sys/kernel/mm/transparent_hugepage/enabled", word, sizeof word))
         return;
-    bool never = strcmp(word, "never") == 0, asked = never && memory_makes_huge_pages();
-    diagnosis_add(diagnosis, never && !asked ? FINDING_WARNING : FINDING_OK, "hugepages",
-                  never && !asked
-                      ? "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled, as root: rows "
-                        "are copied faster from huge pages"
-                      : NULL,
-                  "transparent huge pages: %s%s", word,
-                  asked ? ", but made where they are asked for" : "");
+    bool never = strcmp(word, "never") == 0;
+    if (memory_makes_huge_pages()) {
+        more = never ? ", but made where they are asked for" : "";
+    } else if (never) {
+        advice =
+            "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled, as root: rows are copied "
+            "faster from huge pages";
+    } else if (!memory_shares_huge_pages()) {
+        more = ", and none for rings, which are shared memory";
+        advice =
+            "echo advise >/sys/kernel/mm/transparent_hugepage/shmem_enabled, as root: batches are "
+            "copied faster to huge pages";
+    }
+    diagnosis_add(diagnosis, advice ? FINDING_WARNING : FINDING_OK, "hugepages", advice,
+                  "transparent huge pages: %s%s", word, more);
 }
 
 static void check_memory(struct diagnosis *diagnosis)

@@ -87,24 +87,11 @@ static enum status create_of(unsigned flags, const struct ring_layout *layout,
     return status;
 }
 
-/* Whether shared memory gets transparent huge pages where that is advised. */
-static bool settings_give_huge_pages(void)
-{
-    char line[128] = "";
-    FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "re");
-    if (file) {
-        if (!fgets(line, sizeof line, file))
-            line[0] = '\0';
-        fclose(file);
-    }
-    return line[0] && !strstr(line, "[never]") && !strstr(line, "[deny]");
-}
-
 static bool has_transparent_pages(const struct ring *ring)
 {
     if (memory_makes_huge_pages())
         return memory_is_huge(ring->memory, ring->bytes);
-    return ring->bytes >= MEMORY_HUGE_PAGE_BYTES && settings_give_huge_pages();
+    return ring->bytes >= MEMORY_HUGE_PAGE_BYTES && memory_shares_huge_pages();
 }
 
 enum status ring_memory_create(const struct ring_layout *layout, const struct ring_service *service,

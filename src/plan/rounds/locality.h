@@ -27,7 +27,8 @@
 #include "base/divide.h"
 #include "plan/rounds/round.h"
 
-/* Which trainers share a node, and which of those a reader. Trainers are spread over the nodes in
+/* Which trainers share a node, and which of those a reader; one that serves trainers of several
+ * NUMA nodes may count as several readers. Trainers are spread over the nodes in
  * blocks: trainer t is on node floor(t * nodes / T); or in turn: on node t mod nodes. A node's
  * trainers, in order of rank, are divided among its readers in blocks. */
 struct locality {
