@@ -42,7 +42,7 @@ enum {
     DEFAULT_ROW_LENGTH = 100,
 };
 
-static const struct round_shape shape = {STEPS_PER_ROUND, 1, 2};
+static const struct round_shape shape = {STEPS_PER_ROUND, 1, 2, {0}};
 
 struct scale {
     struct plan plan;

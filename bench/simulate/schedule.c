@@ -164,9 +164,10 @@ static void print_shape(char **numbers)
     uint64_t bytes = parse_number(numbers[1], UINT32_MAX, usage);
     const struct round_record record = {.bytes = bytes,
                                         .packed_bytes = bytes < ROUND_ZERO_COPY_BYTES ? bytes : 0};
-    if (round_shape_choose(&job.plan, job.reader_count,
-                           (uint32_t)parse_number(numbers[2], 1 << 20, usage), &record, 0,
-                           parse_number(numbers[3], UINT64_MAX, usage), &shape, &err) == STATUS_OK)
+    const struct round_peers peers = {.readers = job.reader_count};
+    if (round_shape_choose(&job.plan, &peers, (uint32_t)parse_number(numbers[2], 1 << 20, usage),
+                           &record, 0, parse_number(numbers[3], UINT64_MAX, usage), &shape,
+                           &err) == STATUS_OK)
         printf("{\"steps\":%u,\"stripes\":%u}\n", shape.steps_per_round, shape.stripes_per_step);
     else
         printf("{\"error\":\"%s\"}\n", err.message);

@@ -96,9 +96,13 @@ struct rounds_times rounds_times(const struct rounds *rounds);
 /* How many rounds this rank has begun. Another rank may have received something of these rounds. */
 uint64_t rounds_begun(const struct rounds *rounds);
 
-/* Ends rounds at once: posts rounds without filling them until `count` are posted, and completes
- * them. True: done; otherwise call again. The pool must be drained, and the windows of these rounds
- * must be planned. */
-bool rounds_drain(struct rounds *rounds, uint64_t count);
+/* For how many rounds this rank has told the others into how many passes it would divide them. */
+uint64_t rounds_agreed(const struct rounds *rounds);
+
+/* Ends rounds at once: posts rounds without filling them until `count` are posted, the most that
+ * any rank has begun, and completes them; and so the agreements on the passes of `agreed` rounds.
+ * True: done; otherwise call again. The pool must be drained, and the windows of these rounds must
+ * be planned. */
+bool rounds_drain(struct rounds *rounds, uint64_t count, uint64_t agreed);
 
 #endif

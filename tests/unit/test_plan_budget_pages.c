@@ -312,6 +312,8 @@ static void copies(void **state)
     assert_true(exact > 1500);
 }
 
+static const struct round_peers four = {.readers = 4};
+
 static enum status choose(const struct plan *plan, uint64_t mean, uint32_t steps, uint64_t limit,
                           struct round_shape *ret_shape, struct error *err)
 {
@@ -321,7 +323,7 @@ static enum status choose(const struct plan *plan, uint64_t mean, uint32_t steps
                                                    .sample_steps = 1,
                                                    .mean_trailer_bytes = mean,
                                                    .most_trailer = most_trailer}};
-    return round_shape_choose(plan, 4, 16, &record, steps, limit, ret_shape, err);
+    return round_shape_choose(plan, &four, 16, &record, steps, limit, ret_shape, err);
 }
 
 /* Steps are not cut: a step of the longest samples must fit. */
@@ -346,8 +348,8 @@ static void shapes(void **state)
     assert_int_equal(choose(&plan, KIB, 0, step - 1, &shape, &err), STATUS_INVALID);
     assert_non_null(strstr(err.message, "raise the limit to at least 2MiB"));
     struct round_record held = {.bytes = 16, .packed_bytes = 16, .ragged.sample_steps = 1};
-    assert_int_equal(round_shape_choose(&plan, 4, 16, &held, 0, 4096, &shape, NULL), STATUS_OK);
-    assert_int_equal(round_shape_choose(&plan, 4, 16, &held, 0, 4095, &shape, &err),
+    assert_int_equal(round_shape_choose(&plan, &four, 16, &held, 0, 4096, &shape, NULL), STATUS_OK);
+    assert_int_equal(round_shape_choose(&plan, &four, 16, &held, 0, 4095, &shape, &err),
                      STATUS_INVALID); /* starts are of whole steps, wherever the items are */
     assert_int_equal(choose(&plan, KIB, 2, step + more, &shape, NULL), STATUS_OK);
     assert_int_equal(shape.steps_per_round, 2);
