@@ -114,6 +114,7 @@ void rounds_post(struct rounds *rounds, struct round *round)
             units += (uint64_t)round->trailers->counts.send_counts[peer];
     }
     sent->bytes += units * TRAILER_UNIT_BYTES;
+    sent->further_passes += round->pass > 0;
     round->posted_ns = clock_now_ns();
     rounds->posted += round->pass + 1 == round->passes;
 }

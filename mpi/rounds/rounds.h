@@ -81,6 +81,7 @@ uint64_t rounds_posted_ns(const struct rounds *rounds);
  * few epochs are counted at once. */
 struct rounds_sent {
     uint64_t records, bytes;
+    uint64_t further_passes; /* behind the first one of each round */
 };
 struct rounds_sent rounds_take_sent(struct rounds *rounds, uint64_t epoch);
 

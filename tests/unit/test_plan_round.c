@@ -347,15 +347,24 @@ static void shapes(void **state)
     shape = choose(&plan, 4, 16, 8192, 0, 128 * mib); /* 16 pairs, 2 MiB a step: 8 steps */
     assert_int_equal(shape.steps_per_round, 8);
     assert_int_equal(shape.in_flight, 4);
-    assert_int_equal(choose(&plan, 4, 16, 8192, 0, 25 * mib).in_flight, 3);
-    assert_int_equal(choose(&plan, 4, 16, 8192, 0, 20 * mib).in_flight, 2);
+    assert_false(round_has_passes(shape)); /* there is room for all that travels */
+    shape = choose(&plan, 16, 64, 8192, 0, 128 * mib);
+    assert_int_equal(shape.steps_per_round, 32);
+    assert_int_equal(shape.in_flight, 3);
+    assert_true(round_has_passes(shape));
+    assert_true(shape.capacity.sent < 2 * 8192 / 4);
     shape = choose(&plan, 4, 6, 8192, 0, 128 * mib); /* at most half the slots */
     assert_int_equal(shape.steps_per_round, 3);
-    shape = choose(&plan, 4, 16, 8192, 0, 11 * mib); /* at most the limit */
-    assert_int_equal(shape.steps_per_round, 5);
+    shape = choose(&plan, 4, 16, 8192, 0, 40 * mib); /* at most a quarter of the limit */
+    assert_int_equal(shape.steps_per_round, 7);
+    assert_int_equal(shape.in_flight, 2);
+    assert_true(round_has_passes(shape));
+    shape = choose(&plan, 4, 16, 8192, 0, 5 * mib); /* or all of it, for one step */
+    assert_int_equal(shape.steps_per_round, 1);
+    assert_int_equal(shape.stripes_per_step, 1);
     shape = choose(&plan, 4, 4, mib, 0, 128 * mib); /* 256 MiB a step: two stripes of 16 each */
     assert_int_equal(shape.stripes_per_step, 2);
-    shape = choose(&plan, 4, 4, mib, 0, 8 * mib); /* one record a trainer */
+    shape = choose(&plan, 4, 4, mib, 0, 10 * mib); /* one record a trainer */
     assert_int_equal(shape.stripes_per_step, 32);
     shape = choose(&plan, 4, 8, 8192, 2, 128 * mib);
     assert_int_equal(shape.steps_per_round, 2);
@@ -381,7 +390,8 @@ static void impossible_shapes(void **state)
     (void)state;
     const uint64_t mib = 1 << 20;
     struct plan plan = make_plan(1000000, 100, 0, 256, 8, PLAN_DROP);
-    expect_invalid(&plan, mib, 0, 8 * mib - 1, "one record of 1.00 MiB for each of the 8 trainers");
+    expect_invalid(&plan, mib, 0, 10 * mib - 1,
+                   "one record of 1.00 MiB for each of the 8 trainers");
     expect_invalid(&plan, 8192, 5, 128 * mib, "delivery.slots");
     expect_invalid(&plan, 8192, 4, 5 * mib, "exceed exchange.buffer_limit");
 }
@@ -390,21 +400,21 @@ static void impossible_shapes(void **state)
 static void large_runs_do_not_overflow(void **state)
 {
     (void)state;
-    const uint64_t record_bytes = 150000000, limit = UINT64_C(4) << 40;
+    const uint64_t record_bytes = 150000000, limit = UINT64_C(16) << 30;
     struct plan plan = make_plan(UINT64_C(10000000000), 16, 0, UINT64_C(8192) * 16, 8192, PLAN_PAD);
     struct round_shape shape = choose(&plan, 1024, 4, record_bytes, 0, limit);
-    assert_int_equal(shape.stripes_per_step, 6);
-    assert_int_equal(round_max_trainer_records(&plan, shape), 3);
+    assert_int_equal(shape.stripes_per_step, 4);
+    assert_int_equal(round_max_trainer_records(&plan, shape), 4);
     uint64_t rounds = rounds_per_epoch(&plan, shape);
-    assert_int_equal(rounds, plan.steps_per_epoch * 6);
+    assert_int_equal(rounds, plan.steps_per_epoch * 4);
     struct plan_round last = round_at(&plan, shape, rounds - 1);
     assert_int_equal(last.first_step, plan.steps_per_epoch - 1);
-    assert_int_equal(last.stripe, 5);
+    assert_int_equal(last.stripe, 3);
     struct plan_recipient recipient = plan_recipient_of(&plan, plan.position_count - 1);
     assert_int_equal(recipient.trainer, 8191);
     assert_int_equal(round_of(&plan, shape, recipient), rounds - 1);
     shape = choose(&plan, 32767, 1024, 1, 0, UINT64_MAX / 2);
-    assert_int_equal(shape.steps_per_round, 512);
+    assert_int_equal(shape.steps_per_round, 17); /* of 128Ki samples: lists are not too long */
 }
 
 int main(void)
