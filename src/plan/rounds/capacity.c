@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-static const double TAIL = 5; /* standard deviations */
+static const double MARGIN = 5; /* standard deviations */
 
 /* How much more a reader's part of so many steps varies than that of as many samples that are drawn
  * by themselves: of rows of C samples in windows of s steps, those in a window vary as samples do,
@@ -32,9 +32,9 @@ static double spread_of(const struct plan *plan, double steps)
 }
 
 /* Not more than there are, and at least one. */
-static uint64_t count(double mean, double tail, const struct round_peers *peers, uint64_t records)
+static uint64_t count(double mean, double margin, const struct round_peers *peers, uint64_t records)
 {
-    double wanted = peers->times_mean > 0 ? mean * peers->times_mean : mean + tail;
+    double wanted = peers->times_mean > 0 ? mean * peers->times_mean : mean + margin;
     return max_u64(wanted < (double)records ? (uint64_t)ceil(wanted) : records, 1);
 }
 
@@ -44,16 +44,16 @@ struct round_capacity round_capacity_expected(const struct plan *plan,
 {
     double even = 1.0 / peers->readers, rings = peers->rings;
     double share = fmin(fmax(even, rings / plan->trainer_count), 1), all = (double)records;
-    double tail = TAIL * sqrt(all * share * (1 - share) * spread_of(plan, steps));
+    double margin = MARGIN * sqrt(all * share * (1 - share) * spread_of(plan, steps));
     double moved = all * share * (1 - share); /* samples that another reader's trainer gets */
     if (plan->locality) { /* half of what a step's share is off, step for step */
         double step = all * share * (1 - share) / fmax(steps, 1);
         moved = fmin(moved, fmax(steps, 1) * sqrt(step * spread_of(plan, 1) / (2 * M_PI)));
     }
     struct round_capacity capacity = {
-        .listed = count(all * share, tail, peers, records),
-        .sent = count(moved, tail, peers, records),
-        .received = plan->locality ? count(moved, tail, peers, records) : records};
+        .listed = count(all * share, margin, peers, records),
+        .sent = count(moved, margin, peers, records),
+        .received = plan->locality ? count(moved, margin, peers, records) : records};
     bool is_all = capacity.listed == records && capacity.sent == records;
     return is_all ? (struct round_capacity){0} : capacity;
 }

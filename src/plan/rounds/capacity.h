@@ -1,7 +1,7 @@
 /* Capacity: for how many records of a round one reader has room.
  *
  * Of what all readers send in a round, one reader sends about its share. Chance, and where rows
- * lie, decide how much more: so a reader has room for its share and a tail that is hardly ever
+ * lie, decide how much more: so a reader has room for its share and a margin that is hardly ever
  * exceeded. Where a reader has more all the same, the round's positions are divided into passes:
  * exchanges one after another, for all readers alike, each of which fits. Sender and receiver agree
  * on the number of passes alone, since each position is in one pass.
@@ -26,14 +26,15 @@ struct round_peers {
     uint32_t readers;
     uint32_t rings;  /* most rings that one reader has; 0: as many as all others */
     uint32_t copies; /* most readers that have a ring for one group; 0: 1 */
-    /* For tests, capacities of so many times the mean, whatever the tail; 0: by the tail. */
+    /* For tests, capacities of so many times the mean, whatever the margin; 0: by the margin. */
     double times_mean;
 };
 
 /* What is expected of rounds that carry `records` records of `steps` steps, or of a part of one,
- * with a tail of five standard deviations. A reader's part of a round varies as if samples came in
- * clusters: by themselves as windows are shuffled, by rows as rows have homes. With order.placement
- * local, what a reader has too many of travels. All 0 where a reader may have all of it. */
+ * with a margin of five standard deviations. A reader's part of a round varies as if samples came
+ * in clusters: by themselves as windows are shuffled, by rows as rows have homes. With
+ * order.placement local, what a reader has too many of travels. All 0 where a reader may have all
+ * of it. */
 struct round_capacity round_capacity_expected(const struct plan *plan,
                                               const struct round_peers *peers, double steps,
                                               uint64_t records);
