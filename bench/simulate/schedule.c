@@ -82,6 +82,7 @@ static void make_assigner(struct job *job)
         .keep_rows = size_divide_up(job->plan.row_count, job->reader_count),
         .most_rows = 2 * size_divide_up(job->plan.window_rows, job->reader_count),
         .reader_of_trainer = job->reader_of_trainer,
+        .copies = 1,
     };
     struct error err;
     error_clear(&err);
