@@ -9,6 +9,9 @@
  *     SCATTERING   workers copy received records to local slots
  *     COMPLETE     waits for its turn to be published
  *
+ * Where readers agree on passes (agreement.h), a round that is planned waits for all readers to
+ * have planned it, and goes from PLANNING to SCATTERING once for each of its passes.
+ *
  * A round starts when the slots of its steps are free at this reader's trainers: that is the
  * backpressure. All slots of a trainer that has left count as free, so that the other trainers go
  * on. Rounds begin, are posted and are published in order of serial. Main thread only; nothing
