@@ -364,7 +364,7 @@ static void shapes(void **state)
     assert_int_equal(shape.stripes_per_step, 1);
     shape = choose(&plan, 4, 4, mib, 0, 128 * mib); /* 256 MiB a step: two stripes of 16 each */
     assert_int_equal(shape.stripes_per_step, 2);
-    shape = choose(&plan, 4, 4, mib, 0, 10 * mib); /* one record a trainer */
+    shape = choose(&plan, 4, 4, mib, 0, 8 * mib); /* one record a trainer */
     assert_int_equal(shape.stripes_per_step, 32);
     shape = choose(&plan, 4, 8, 8192, 2, 128 * mib);
     assert_int_equal(shape.steps_per_round, 2);
@@ -390,8 +390,7 @@ static void impossible_shapes(void **state)
     (void)state;
     const uint64_t mib = 1 << 20;
     struct plan plan = make_plan(1000000, 100, 0, 256, 8, PLAN_DROP);
-    expect_invalid(&plan, mib, 0, 10 * mib - 1,
-                   "one record of 1.00 MiB for each of the 8 trainers");
+    expect_invalid(&plan, mib, 0, 8 * mib - 1, "one record of 1.00 MiB for each of the 8 trainers");
     expect_invalid(&plan, 8192, 5, 128 * mib, "delivery.slots");
     expect_invalid(&plan, 8192, 4, 5 * mib, "exceed exchange.buffer_limit");
 }

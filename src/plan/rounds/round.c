@@ -63,13 +63,27 @@ static struct round_shape shape_of(const struct choice *c, uint64_t steps, uint6
     return shape;
 }
 
+/* One record for each trainer, in as many passes as it takes. */
+static struct round_shape least_shape(const struct choice *c)
+{
+    struct round_shape shape = shape_of(c, 1, c->plan->batch);
+    uint64_t parts = max_u32(c->peers->copies, 1) + UINT64_C(1);
+    uint64_t most = max_u64(c->limit / mul_sat(parts, c->record->packed_bytes), 1);
+    if (buffer_bytes(c, shape) <= c->limit)
+        return shape;
+    shape.capacity = (struct round_capacity){
+        .listed = round_max_listed(c->plan, shape), .sent = most, .received = most};
+    return shape;
+}
+
 /* A step that is larger than the limit is cut so that each trainer's slice is as large as still
  * fits. */
 static enum status stripe_step(const struct choice *c, struct round_shape *ret_shape,
                                struct error *err)
 {
     const struct plan *plan = c->plan;
-    uint64_t least = buffer_bytes(c, shape_of(c, 1, plan->batch));
+    uint64_t least = min_u64(mul_sat(plan->trainer_count, c->record->packed_bytes),
+                             buffer_bytes(c, shape_of(c, 1, plan->batch)));
     if (least > c->limit)
         return error_set(err, STATUS_INVALID,
                          "exchange.buffer_limit %s is below one record of %s for %s: raise "
@@ -81,7 +95,7 @@ static enum status stripe_step(const struct choice *c, struct round_shape *ret_s
         uint64_t middle = low + (high - low) / 2;
         *(buffer_bytes(c, shape_of(c, 1, middle)) > c->limit ? &low : &high) = middle;
     }
-    *ret_shape = shape_of(c, 1, high);
+    *ret_shape = high < plan->batch ? shape_of(c, 1, high) : least_shape(c);
     return STATUS_OK;
 }
 
