@@ -42,7 +42,7 @@ enum {
     DEFAULT_ROW_LENGTH = 100,
 };
 
-static const struct round_shape shape = {STEPS_PER_ROUND, 1, 2};
+static const struct round_shape shape = {STEPS_PER_ROUND, 1, 2, {0}};
 
 struct scale {
     struct plan plan;
@@ -115,6 +115,7 @@ static struct assigner *make_assigner(const struct scale *scale, uint64_t keep_r
         .keep_rows = keep_rows,
         .most_rows = 2 * size_divide_up(scale->plan.window_rows, scale->reader_count),
         .reader_of_trainer = scale->reader_of_trainer,
+        .copies = 1,
     };
     struct assigner *assigner;
     struct error err;

@@ -2,13 +2,13 @@
  * exchange.
  *
  *     penstock-bench-schedule FILE READERS STEPS ROW_LENGTH SEED cold|warm fixed|local
- *     penstock-bench-schedule shape READERS RECORD_BYTES SLOTS BUFFER_LIMIT_BYTES
+ *     penstock-bench-schedule shape READERS RECORD_BYTES SLOTS BUFFER_LIMIT_BYTES fixed|local
  *
  * A job of READERS readers with 8 trainers each and 32 samples a trainer and step, shuffled in
  * windows of the default size. cold: the first epoch, rows go to readers as rank 0 gives them out.
  * warm: the second epoch, all rows are in the readers' memory and are sent from where they lie.
- * fixed, local: order.placement. STRIPES: steps are cut into so many (1); with local each is
- * matched by itself. shape prints how such a job's rounds would be chosen, as one JSON object.
+ * fixed, local: order.placement. shape prints how such a job's rounds would be chosen, as one JSON
+ * object.
  */
 #include "schedule.h"
 
@@ -82,6 +82,7 @@ static void make_assigner(struct job *job)
         .keep_rows = size_divide_up(job->plan.row_count, job->reader_count),
         .most_rows = 2 * size_divide_up(job->plan.window_rows, job->reader_count),
         .reader_of_trainer = job->reader_of_trainer,
+        .copies = 1,
     };
     struct error err;
     error_clear(&err);
@@ -156,7 +157,7 @@ static void print_shape(char **numbers)
 {
     struct job job = {.reader_count = (uint32_t)parse_number(numbers[0], ASSIGN_MAX_READERS, usage),
                       .step_count = 1 << 16};
-    settle_plan(&job, 1, 1, false);
+    settle_plan(&job, 1, 1, choose(numbers[4], "fixed", "local"));
     free(job.reader_of_trainer);
     struct round_shape shape;
     struct error err;
@@ -164,17 +165,22 @@ static void print_shape(char **numbers)
     uint64_t bytes = parse_number(numbers[1], UINT32_MAX, usage);
     const struct round_record record = {.bytes = bytes,
                                         .packed_bytes = bytes < ROUND_ZERO_COPY_BYTES ? bytes : 0};
-    if (round_shape_choose(&job.plan, job.reader_count,
-                           (uint32_t)parse_number(numbers[2], 1 << 20, usage), &record, 0,
-                           parse_number(numbers[3], UINT64_MAX, usage), &shape, &err) == STATUS_OK)
-        printf("{\"steps\":%u,\"stripes\":%u}\n", shape.steps_per_round, shape.stripes_per_step);
+    const struct round_peers peers = {.readers = job.reader_count, .rings = TRAINERS_PER_READER};
+    if (round_shape_choose(&job.plan, &peers, (uint32_t)parse_number(numbers[2], 1 << 20, usage),
+                           &record, 0, parse_number(numbers[3], UINT64_MAX, usage), &shape,
+                           &err) == STATUS_OK)
+        printf("{\"steps\":%u,\"stripes\":%u,\"buffers\":%llu}\n", shape.steps_per_round,
+               shape.stripes_per_step,
+               (unsigned long long)(shape.in_flight * record.packed_bytes *
+                                    (round_max_sent(&job.plan, shape) +
+                                     round_max_received(&job.plan, shape, TRAINERS_PER_READER))));
     else
         printf("{\"error\":\"%s\"}\n", err.message);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc == 6 && strcmp(argv[1], "shape") == 0) {
+    if (argc == 7 && strcmp(argv[1], "shape") == 0) {
         print_shape(argv + 2);
         return EXIT_SUCCESS;
     }

@@ -253,28 +253,27 @@ def imbalance(arguments, schedules):
     return results
 
 
+def chosen(arguments, readers, record, placement):
+    """The rounds that Penstock chooses by itself: with as many slots as rings have room for."""
+    slots = 4 if record >= 32 * KIB else 32
+    run = subprocess.run([arguments.schedule, "shape", str(readers), str(record), str(slots), str(128 * MIB),
+                          placement], stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(run.stdout)
+
+
 def choices(arguments, schedules, name="200 Gbit/s fat tree, RDMA"):
     """What Penstock chooses by itself, and what it then reaches."""
-    print(f"\nrounds that Penstock chooses by itself (4 slots, buffer_limit 128 MiB), {name}\n")
-    print(f"{'readers':>7} {'record':>8}  {'rounds':24} {'sent a reader':>13}  share of the link")
+    print(f"\nrounds that Penstock chooses by itself (buffer_limit 128 MiB), {name}\n")
+    print(f"{'readers':>7} {'record':>8} {'placement':>9}  {'rounds':12} {'buffers':>9}  share of the link")
     networks = draw_networks(name, arguments.draws)
     results = []
-    for readers, record in itertools.product(arguments.readers, RECORDS):
-        run = subprocess.run([arguments.schedule, "shape", str(readers), str(record), "4",
-                              str(128 * MIB)], stdout=subprocess.PIPE, text=True, check=True)
-        shape = json.loads(run.stdout)
-        if "error" in shape:
-            print(f"{readers:7,} {size(record):>8}  refused: {shape['error']}")
-            results.append({"readers": readers, "record": record, "refused": True})
-            continue
-        steps, stripes = shape["steps"], shape["stripes"]
-        values = band(schedules.rounds(readers, steps, stripes), record, networks)
-        text = f"1/{stripes} of a step" if stripes > 1 else f"{steps} step{'s' if steps > 1 else ''}"
-        sent = SAMPLES_PER_STEP * steps * record / stripes
-        print(f"{readers:7,} {size(record):>8}  {text:24} {size(sent):>13}  {show(values)}",
-              flush=True)
-        results.append({"readers": readers, "record": record, "steps": steps, "stripes": stripes,
-                        "share": values})
+    for readers, record, placement in itertools.product(arguments.readers, RECORDS, ("fixed", "local")):
+        shape = chosen(arguments, readers, record, placement)
+        steps = shape["steps"]
+        values = band(schedules.rounds(readers, steps, placement=placement), record, networks)
+        print(f"{readers:7,} {size(record):>8} {placement:>9}  {steps:2} step{'s' if steps > 1 else ' '}     "
+              f"{size(shape['buffers']):>9}  {show(values)}", flush=True)
+        results.append({"readers": readers, "record": record, "placement": placement, **shape, "share": values})
     return results
 
 
@@ -303,18 +302,18 @@ def travelling(arguments, schedules):
 
 
 def by_placement(arguments, schedules):
-    """{network: {record: {placement: {nodes: band of samples/s a node}}}}, two steps a round."""
+    """{network: {record: {placement: {nodes: band of samples/s a node}}}}, in rounds as Penstock chooses."""
     readers_of = [readers for readers in PLACED if readers in arguments.readers]
     results = {}
-    print("\nthousands of samples a second and node that the exchange allows, two steps a round: "
-          "median (10th-90th percentile)")
+    print("\nthousands of samples a second and node that the exchange allows: median (10th-90th percentile)")
     for name in NETWORKS:
         networks = draw_networks(name, arguments.draws)
         print(f"\n{name:36}" + "".join(f"{readers:>24,}" for readers in readers_of))
         results[name] = {}
         for record, placement in itertools.product(RECORDS, ("fixed", "local")):
-            bands = {readers: rate_band(schedules.rounds(readers, 2, placement=placement), 2, record,
-                                        networks) for readers in readers_of}
+            steps = {readers: chosen(arguments, readers, record, placement)["steps"] for readers in readers_of}
+            bands = {readers: rate_band(schedules.rounds(readers, steps[readers], placement=placement),
+                                        steps[readers], record, networks) for readers in readers_of}
             results[name].setdefault(record, {})[placement] = bands
             text = f"  records of {size(record)}, {placement}"
             print(f"{text:36}" + "".join(f"{show_thousands(bands[readers]):>24}"

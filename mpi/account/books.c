@@ -169,6 +169,7 @@ static void turn_epoch(struct books *books, uint64_t next_epoch)
     struct rounds_sent sent = rounds_take_sent(books->rounds, books->epoch);
     stats->moved_samples += sent.records;
     stats->sent_bytes += sent.bytes;
+    stats->further_passes += sent.further_passes;
     tell_warnings(job);
     books->epoch = next_epoch;
     books->epoch_start_ns = books->now_ns;

@@ -24,6 +24,7 @@ struct epoch_stats {
     uint64_t steps; /* that were given to the trainer of this reader that came furthest */
     uint64_t fill_ns, scatter_ns;     /* see struct rounds_times */
     uint64_t moved_samples;           /* that were sent to other readers */
+    uint64_t further_passes;          /* of rounds, behind the first one of each */
     uint64_t cpu_ns;                  /* of this process */
     uint64_t stall_count;             /* waits for a trainer longer than delivery.stall_warning */
     uint64_t blocked_ns[BLOCK_COUNT]; /* of BLOCK_ROWS, the table's are a part: books_update() */

@@ -122,15 +122,15 @@ void service_drain(struct service *service, bool again)
     else
         session_drain_workers(service->session);
     tally_count(service->tally, service->books.published);
-    uint64_t posted[3] = {windows_posted(service->windows), rounds_begun(service->rounds),
-                          tally_posted(service->tally)};
-    stop_agree_highest(service->stop, posted, 3);
+    uint64_t posted[4] = {windows_posted(service->windows), rounds_begun(service->rounds),
+                          tally_posted(service->tally), rounds_agreed(service->rounds)};
+    stop_agree_highest(service->stop, posted, 4);
     for (unsigned idle = 0;; comm_back_off(&idle)) {
         comm_heed_signals(&service->job->comm);
         /* Each may wait for the other: rounds need windows, windows need the slots that rounds
          * retire. */
         bool windows_done = windows_drain(service->windows, posted[0]);
-        bool rounds_done = rounds_drain(service->rounds, posted[1]);
+        bool rounds_done = rounds_drain(service->rounds, posted[1], posted[3]);
         if (windows_done && rounds_done)
             break;
     }

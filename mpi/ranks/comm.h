@@ -7,7 +7,7 @@
  *     control  the stop notice, and events before it
  *     drain    the notice of an orderly end, and the round of that end
  *     rounds   the exchange's collectives
- *     lanes    the exchange's messages, by round in flight
+ *     lanes    the exchange's messages, and agreements on passes, by round in flight
  *     pace     meetings that keep readers from running ahead of one another
  *     windows  rank 0's assignment of rows
  *     tally    what trainers were given of an epoch

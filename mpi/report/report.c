@@ -84,6 +84,7 @@ static const struct {
     {"chunks", AT(work.read.chunk_count), METRICS_COUNT},
     {"sent_bytes", AT(sent_bytes), METRICS_BYTES},
     {"moved_samples", AT(moved_samples), METRICS_COUNT},
+    {"further_passes", AT(further_passes), METRICS_COUNT},
     {"read_s", AT(work.read.read_ns), METRICS_NS},
     {"decode_s", AT(work.read.decode_ns), METRICS_NS},
     {"copy_s", AT(work.copy_ns), METRICS_NS},

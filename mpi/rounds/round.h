@@ -1,6 +1,7 @@
-/* One round: its samples, and where each sample goes. A worker plans the round (round_plan.h) and
- * writes what does not come with rows (round_dress.h), workers copy samples (round_copy.h), and the
- * main thread sends zero-copy fragments (transfer.h).
+/* One round: its samples, and where each sample goes. Where readers agree on passes (agreement.h),
+ * a round of several is listed, filled and sent pass by pass. A worker plans the round
+ * (round_plan.h) and writes what does not come with rows (round_dress.h), workers copy samples
+ * (round_copy.h), and the main thread sends zero-copy fragments (transfer.h).
  *
  * A sample reaches its trainer's slot on one of three ways. `local`: the row's reader is the
  * trainer's. Between two readers the size of a fragment decides which (run/fragments.h):
@@ -36,6 +37,13 @@ enum round_state {
     ROUND_SCATTERING,
     ROUND_COMPLETE,
     ROUND_TRANSFORMING
+};
+
+/* What the lists have, as soon as the round is planned. */
+enum round_lists {
+    LISTS_ROUND, /* all, if it fits: a round of one pass is sent by it */
+    LISTS_NOTHING,
+    LISTS_PASS, /* the pass that is under way, of several */
 };
 
 enum { FILL_REMOTE = UINT32_MAX };
@@ -103,6 +111,8 @@ struct round_location {
 struct round_matching {
     struct matcher *matcher; /* NULL: a position is its own destination, and the rest is not used */
     uint64_t first, count;
+    uint64_t epoch;
+    bool is_whole;                    /* all have their destinations */
     struct round_location *locations; /* [round_max_matched()] of each position */
     uint32_t *destinations;           /* [round_max_matched()] in the position's step */
     const struct window **windows;    /* likewise, of a mix; NULL: there is one source */
@@ -120,13 +130,18 @@ struct round {
     /* Settled with the lane, or by the plan. */
     uint64_t serial;
     struct round_reach reach; /* of `serial` */
+    uint64_t passes, pass;    /* how many; 0: not agreed on yet. Which one is under way */
+    uint64_t needed;          /* passes of this reader's lists */
+    struct round_range range; /* positions of the epoch that are listed: the pass's */
+    enum round_lists lists;
+    bool is_matched; /* destinations are known as planning begins */
     struct windows *windows;
     struct fill *fills;
     struct fragment_room *rooms; /* of the fills' samples; NULL: no fragment needs to know */
     uint16_t *fill_kinds;        /* likewise, in round.fragments; NULL: there is one kind */
     uint64_t *keys;              /* likewise; NULL: no fragment has a crop */
     uint16_t *fill_uses; /* how many uses of their rows are over with them; NULL: one each */
-    uint64_t fill_count;
+    uint64_t fill_count; /* while listing: more than there is room for do not fit */
     struct round_matching *matching; /* borrowed from the rounds */
     struct item_merge *merge;        /* likewise */
     struct arrival *arrivals;
@@ -141,7 +156,8 @@ struct round {
     const uint32_t *record_units; /* [readers] units of a record to that one; NULL: 1 for all */
     const struct job *job;
     const struct session *session;
-    struct round_times *times; /* [workers, and the owner] */
+    struct round_times *times;  /* [workers, and the owner] */
+    struct round_capacity most; /* with copies: of the lists, and of the buffers */
     struct trace_track *trace;
 
     /* The main thread's. */

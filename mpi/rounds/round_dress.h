@@ -9,7 +9,8 @@
 /* Samples that follow one another in a slot's batch. */
 enum { ROUND_RUN_MOST = 256 };
 struct round_run {
-    unsigned char *slot;  /* NULL: the samples are counted alone */
+    unsigned char *slot;
+    bool dressed;         /* or the samples are listed alone */
     uint32_t table;       /* of the slot's starts: see struct round_trailers */
     uint32_t batch_index; /* of the first */
     bool valid;           /* or all are padding */
@@ -20,7 +21,6 @@ struct round_run {
     const struct window *windows[ROUND_RUN_MOST]; /* of a mix */
 };
 
-/* The run must have a slot. */
 void round_dress(const struct round *round, const struct round_run *run);
 
 #endif

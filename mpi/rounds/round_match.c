@@ -7,22 +7,34 @@
 
 enum { PORTION = 4096 }; /* positions that a worker takes at a time */
 
-/* The first stripe of a step matches the whole step. A session begins with a first stripe, and a
- * stripe is planned when those before it are. */
-static bool is_known(const struct round *round)
-{
-    return round->reach.round.stripe > 0;
-}
-
-void round_match_begin(struct round *round)
+/* The whole steps of which positions are listed. */
+static struct round_range steps_of(const struct round *round, uint64_t *ret_first_step,
+                                   uint64_t *ret_end_step)
 {
     const struct plan *plan = &round->reach.epoch.plan;
-    const struct plan_round *reach = &round->reach.round;
+    uint64_t last = max_u64(round->range.end, round->range.first + 1) - 1;
+    *ret_first_step = plan_step_of(plan, round->range.first);
+    *ret_end_step = plan_step_of(plan, last) + 1;
+    return (struct round_range){plan_step_first(plan, *ret_first_step),
+                                plan_step_first(plan, *ret_end_step)};
+}
+
+/* The destinations of a step are those of all of its stripes, and of a round those of its passes,
+ * unless another round was matched in between. */
+void round_match_begin(struct round *round)
+{
     struct round_matching *matching = round->matching;
-    if (is_known(round))
+    uint64_t first_step, end_step;
+    struct round_range wanted = steps_of(round, &first_step, &end_step);
+    round->is_matched = matching->is_whole && matching->epoch == round->reach.epoch.epoch &&
+                        matching->first <= wanted.first &&
+                        wanted.end <= matching->first + matching->count;
+    if (round->is_matched)
         return;
-    matching->first = plan_step_first(plan, reach->first_step);
-    matching->count = plan_step_first(plan, reach->end_step) - matching->first;
+    matching->is_whole = false;
+    matching->epoch = round->reach.epoch.epoch;
+    matching->first = wanted.first;
+    matching->count = wanted.end - wanted.first;
     atomic_store(&matching->taken, 0);
     atomic_store(&matching->looked_up, 0);
 }
@@ -31,7 +43,7 @@ uint32_t round_match_workers(const struct round *round, uint32_t workers)
 {
     const struct round_matching *matching = round->matching;
     uint64_t portions = (matching->count + PORTION - 1) / PORTION;
-    return is_known(round) ? 1 : (uint32_t)min_u64(portions, workers);
+    return round->is_matched ? 1 : (uint32_t)min_u64(portions, workers);
 }
 
 /* How many positions from `position` on are behind the samples of its step: plan.h, of mixes with
@@ -70,7 +82,7 @@ bool round_match_look_up(struct round *round)
 {
     struct round_matching *matching = round->matching;
     struct locality_near near = locality_near(&round->job->setup.plan);
-    if (is_known(round))
+    if (round->is_matched)
         return true;
     for (;;) {
         uint64_t begin = atomic_fetch_add(&matching->taken, PORTION);
@@ -87,12 +99,14 @@ bool round_match_look_up(struct round *round)
 void round_match_finish(struct round *round)
 {
     const struct plan *plan = &round->reach.epoch.plan;
-    const struct plan_round *reach = &round->reach.round;
     struct round_matching *matching = round->matching;
-    if (is_known(round))
+    uint64_t first_step, end_step;
+    if (round->is_matched)
         return;
+    (void)steps_of(round, &first_step, &end_step);
     matcher_set_epoch(matching->matcher, plan);
-    for (uint64_t step = reach->first_step; step < reach->end_step; step++)
+    for (uint64_t step = first_step; step < end_step; step++)
         matcher_match(matching->matcher, round->reach.epoch.epoch, step,
                       matching->destinations + (plan_step_first(plan, step) - matching->first));
+    matching->is_whole = true;
 }

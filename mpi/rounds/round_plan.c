@@ -13,11 +13,16 @@
 #include <assert.h>
 #include <string.h>
 
-void round_reset(struct round *round, struct windows *windows)
+static bool has_passes(const struct round *round)
+{
+    return round_has_passes(round->job->setup.shape);
+}
+
+/* Empties the lists, to list the round's positions in `range`. */
+static void begin_lists(struct round *round, struct round_range range)
 {
     round->state = ROUND_PLANNING;
-    round->windows = windows;
-    round->phase = dataset_phase_of(round->job->dataset, round->reach.epoch.epoch);
+    round->range = range;
     round->fill_count = round->fill_next = 0;
     round->sent_next = round->sent_count = 0;
     round->arrival_count = round->scatter_next = 0;
@@ -25,6 +30,27 @@ void round_reset(struct round *round, struct windows *windows)
     atomic_store(&round->planned, false);
     if (round->matching->matcher)
         round_match_begin(round);
+}
+
+static struct round_range whole_range(const struct round *round)
+{
+    return round_range_at(&round->reach.epoch.plan, &round->reach.round);
+}
+
+void round_reset(struct round *round, struct windows *windows)
+{
+    round->windows = windows;
+    round->phase = dataset_phase_of(round->job->dataset, round->reach.epoch.epoch);
+    round->passes = has_passes(round) ? 0 : 1;
+    round->pass = 0;
+    round->lists = LISTS_ROUND;
+    begin_lists(round, whole_range(round));
+}
+
+void round_reset_pass(struct round *round)
+{
+    round->lists = LISTS_PASS;
+    begin_lists(round, round_range_of_pass(whole_range(round), round->passes, round->pass));
 }
 
 static unsigned char *slot_base(const struct round *round, const struct job_ring *ring,
@@ -145,7 +171,9 @@ static inline void list_fill(struct round *round, const struct recipient_walk *w
                              struct window *window, const struct round_item *item,
                              uint64_t destination)
 {
-    struct fill *fill = &round->fills[round->fill_count++];
+    struct fill *fill = &round->fills[round->fill_count];
+    if (round->fill_count++ >= round->most.listed)
+        return;
     fill->buffer = &window->buffers[item->window_row];
     fill->offset = item->offset;
     if (round->keys)
@@ -176,18 +204,37 @@ static inline void list_item(struct round *round, struct recipient_walk *walk,
     for (uint32_t i = 0; i < walk->reader_count; i++) {
         walk->reader = walk->readers[i];
         list_fill(round, walk, window, item, destination);
-        if (round->fill_uses)
+        if (round->fill_uses && round->fill_count <= round->most.listed)
             round->fill_uses[round->fill_count - 1] =
                 (uint16_t)(i == 0 ? round->session->groups.most - walk->reader_count + 1 : 1);
     }
 }
 
+/* The first item of a window that is at the round's positions to list, or behind them. */
+static uint64_t seek(const struct round *round, const struct window *window)
+{
+    uint64_t position = round->reach.epoch_begin + round->range.first;
+    uint64_t low = 0, high = window->item_count;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        const struct round_item *item = &window->items[middle];
+        bool before = item->round < round->reach.absolute_round ||
+                      (item->round == round->reach.absolute_round && item->position < position);
+        if (before)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* Takes my samples of this round from a window. */
 static void list_window(struct round *round, struct recipient_walk *walk, struct window *window)
 {
-    for (; window->fill_next < window->item_count; window->fill_next++) {
-        const struct round_item *item = &window->items[window->fill_next];
-        if (item->round != round->reach.absolute_round)
+    uint64_t end = round->reach.epoch_begin + round->range.end;
+    for (uint64_t i = seek(round, window); i < window->item_count; i++) {
+        const struct round_item *item = &window->items[i];
+        if (item->round != round->reach.absolute_round || item->position >= end)
             break;
         list_item(round, walk, window, item);
     }
@@ -198,11 +245,13 @@ static void list_merged(struct round *round, struct recipient_walk *walk)
 {
     struct item_merge *merge = round->merge;
     struct window *window;
-    item_merge_begin(merge, round->reach.absolute_round);
+    item_merge_begin(merge, round->reach.absolute_round,
+                     round->reach.epoch_begin + round->range.end);
     for (uint32_t s = 0; s < round->reach.source_count; s++)
         for (uint64_t i = round->reach.sources[s].first_window;
              i < round->reach.sources[s].end_window; i++) {
             window = windows_at(round->windows, s, i);
+            window->fill_next = seek(round, window);
             item_merge_add(merge, window, &window->fill_next);
         }
     for (; (window = item_merge_first(merge)); item_merge_take(merge))
@@ -241,14 +290,18 @@ static void note_lengths(const struct round *round, const struct round_run *run)
 static void list_run(struct round *round, const struct round_run *run)
 {
     uint32_t me = (uint32_t)round->job->comm.rank;
-    if (run->slot)
+    if (run->dressed)
         round_dress(round, run);
-    if (run->slot && round->trailers)
+    if (run->dressed && round->trailers)
         note_lengths(round, run);
     for (size_t i = 0; i < run->count; i++) {
         uint32_t reader = assign_reader(run->owners[i]);
         if (reader == me)
             continue;
+        if (round->arrival_count >= round->most.received) {
+            round->arrival_count++;
+            continue;
+        }
         if (round->trailers)
             note_trailer(round->trailers, source_of(round, run, i), run->frames[i], run->table,
                          &round->trailers->counts.receive_counts[reader],
@@ -272,13 +325,15 @@ static void list_arrivals(struct round *round, bool dressed)
             const struct job_ring *ring = &round->session->rings[i];
             uint64_t first = plan_local_batch_at(plan, step, ring->group).first;
             struct round_slice slice = round_slice_at(plan, &round->reach.round, step, ring->group);
-            run.slot = dressed ? slot_base(round, ring, step) : NULL;
+            uint64_t position = max_u64(first + slice.first, round->range.first);
+            uint64_t end = min_u64(first + slice.end, round->range.end);
+            run.slot = slot_base(round, ring, step);
+            run.dressed = dressed;
             run.table = table_of(round, ring, step);
-            run.batch_index = slice.first;
-            while (run.batch_index < slice.end) {
-                round_run_look_up(round, first + run.batch_index, first + slice.end, &run);
+            for (; position < end; position += run.count) {
+                run.batch_index = (uint32_t)(position - first);
+                round_run_look_up(round, position, end, &run);
                 list_run(round, &run);
-                run.batch_index += (uint32_t)run.count;
             }
         }
 }
@@ -304,18 +359,19 @@ static void list_matched(struct round *round, uint64_t step, bool dressed)
     struct recipient_walk walk = {0};
     struct round_run run;
     run.slot = NULL;
+    run.dressed = dressed;
     run.count = 0;
-    for (uint64_t p = step_first + stripe.first; p < step_first + stripe.end; p++) {
+    uint64_t end = min_u64(step_first + stripe.end, round->range.end);
+    for (uint64_t p = max_u64(step_first + stripe.first, round->range.first); p < end; p++) {
         uint64_t destination = destination_of(round, p);
         if (!is_mine(round, step_samples, destination - step_first))
             continue;
         bool valid = p < plan->sample_count;
         walk_to(&walk, round, destination);
-        unsigned char *slot = dressed ? walk.slot : NULL;
-        if (run.count == ROUND_RUN_MOST || slot != run.slot || destination != next_destination ||
-            valid != run.valid) {
+        if (run.count == ROUND_RUN_MOST || walk.slot != run.slot ||
+            destination != next_destination || valid != run.valid) {
             list_run(round, &run);
-            run.slot = slot;
+            run.slot = walk.slot;
             run.table = walk.table;
             run.batch_index = (uint32_t)(destination - walk.local.first);
             run.valid = valid;
@@ -395,15 +451,17 @@ static void start_slots(const struct round *round)
         }
 }
 
-static void list_all(struct round *round, bool dressed)
+/* Lists the positions of a range; true: there is room for all of them. `dressed`: also dresses the
+ * samples of this reader's slots. */
+static bool list_range(struct round *round, struct round_range range, bool dressed)
 {
-    bool exchanged = round->counts.send_counts != NULL;
-    if (exchanged)
+    uint64_t sent = 0;
+    round->range = range;
+    round->fill_count = round->arrival_count = 0;
+    if (round->counts.send_counts)
         clear_counts(round, &round->counts);
-    if (exchanged && round->trailers)
+    if (round->counts.send_counts && round->trailers)
         clear_counts(round, &round->trailers->counts);
-    if (round->matching->matcher)
-        round_match_finish(round);
     list_fills(round);
     if (round->matching->matcher)
         for (uint64_t step = round->reach.round.first_step; step < round->reach.round.end_step;
@@ -411,7 +469,35 @@ static void list_all(struct round *round, bool dressed)
             list_matched(round, step, dressed);
     else
         list_arrivals(round, dressed);
-    if (exchanged)
+    for (int peer = 0; round->counts.send_counts && peer < round->job->comm.size; peer++)
+        sent += (uint64_t)round->counts.send_counts[peer];
+    return round->fill_count <= round->most.listed && sent <= round->most.sent &&
+           round->arrival_count <= round->most.received;
+}
+
+static bool passes_fit(struct round *round, struct round_range all, uint64_t passes)
+{
+    for (uint64_t pass = 0; pass < passes; pass++)
+        if (!list_range(round, round_range_of_pass(all, passes, pass), false))
+            return false;
+    return true;
+}
+
+/* A round of one pass that fits stays listed. Otherwise its passes will be listed one by one. */
+static void list_all(struct round *round, bool dressed)
+{
+    struct round_range all = round->range;
+    if (round->matching->matcher)
+        round_match_finish(round);
+    round->needed = 1;
+    bool fits = list_range(round, all, dressed);
+    while (!fits && round->lists == LISTS_ROUND) {
+        round->needed *= 2;
+        fits = passes_fit(round, all, round->needed);
+    }
+    assert(fits);
+    round->range = all;
+    if (round->needed == 1 && round->counts.send_counts)
         number_records(round);
     if (dressed && round->trailers)
         start_slots(round);
@@ -428,7 +514,7 @@ static void plan_task(struct pool_worker *worker, void *argument, uint64_t begin
     uint64_t start_ns = clock_now_ns();
     bool lists = !matching->matcher || round_match_look_up(round);
     if (lists)
-        list_all(round, true);
+        list_all(round, round->lists == LISTS_ROUND);
     uint64_t end_ns = clock_now_ns();
     round_time_add(&round->times[worker->index].plan_ns, end_ns - start_ns);
     trace_note(TRACE_PLAN_ROUND, start_ns, end_ns, round->serial);

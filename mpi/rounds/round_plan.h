@@ -13,10 +13,13 @@
  * retired. Main thread. */
 void round_reset(struct round *round, struct windows *windows);
 
-/* Lets workers list the counts, fills and arrivals of a round that is reset, and write indices,
- * keys, validity and held fields into the local slots. One worker does, or several where looking up
- * positions is much work (round_match.h). False: the pool has no room, and the caller tries again.
- * Main thread. */
+/* Empties a round that has been planned, to plan its pass `round->pass` of several. Main thread. */
+void round_reset_pass(struct round *round);
+
+/* Lets workers list the counts, fills and arrivals of a round that is reset, and the first time
+ * write indices, keys, validity and held fields into the local slots. One worker does, or several
+ * where looking up positions is much work (round_match.h). False: the pool has no room, and the
+ * caller tries again. Main thread. */
 MUST_USE bool round_plan_start(struct round *round);
 
 /* Works out the counts alone, and touches no slot. Main thread, at an early end. */

@@ -114,8 +114,9 @@ void rounds_post(struct rounds *rounds, struct round *round)
             units += (uint64_t)round->trailers->counts.send_counts[peer];
     }
     sent->bytes += units * TRAILER_UNIT_BYTES;
+    sent->further_passes += round->pass > 0;
     round->posted_ns = clock_now_ns();
-    rounds->posted++;
+    rounds->posted += round->pass + 1 == round->passes;
 }
 
 /* Newer rounds count for more; one that waited long, for a trainer, for no more than others. */
@@ -148,13 +149,46 @@ static bool all_copied(struct round *round)
 
 static bool may_begin(const struct rounds *rounds, const struct round *round)
 {
-    return rounds->begun == round->serial && pace_allows(rounds->pace, round->serial);
+    return round->pass > 0 ||
+           (rounds->begun == round->serial && pace_allows(rounds->pace, round->serial));
 }
 
 static void begin(struct rounds *rounds, const struct round *round)
 {
     transfer_begin(rounds->exchange, rounds_lane_index(rounds, round), round);
-    rounds->begun++;
+    rounds->begun += round->pass == 0;
+}
+
+bool rounds_agree(struct rounds *rounds, struct round *round)
+{
+    if (round->passes > 0)
+        return true;
+    agreement_post(&rounds->agreement, round->serial, round->needed);
+    round->passes = agreement_passes(&rounds->agreement, round->serial);
+    return round->passes > 0;
+}
+
+/* Lists the pass that is under way: no two rounds are planned at a time. */
+static void list_pass(struct rounds *rounds, struct round *round)
+{
+    if (atomic_load(&rounds->matching.workers) > 0)
+        return;
+    round_reset_pass(round);
+    if (!round_plan_start(round))
+        round->lists = LISTS_NOTHING;
+}
+
+/* Whether the pass that is under way is listed. A round of one is, as soon as it is planned. */
+static bool is_listed(struct rounds *rounds, struct round *round)
+{
+    if (round->lists != LISTS_NOTHING && !atomic_load(&round->planned))
+        return false;
+    if (round->lists == LISTS_ROUND && !rounds_agree(rounds, round))
+        return false;
+    if (round->lists == LISTS_PASS || round->passes == 1)
+        return true;
+    list_pass(rounds, round);
+    return false;
 }
 
 /* A round's next state. The trace has the state before, as a span of the round's track. */
@@ -175,13 +209,24 @@ static void enter(struct round *round, enum round_state state)
     round->state = state;
 }
 
+/* The pass that is under way has come to its slots. */
+static void end_pass(struct round *round)
+{
+    bool is_last = round->pass + 1 == round->passes;
+    enter(round, is_last ? ROUND_COMPLETE : ROUND_PLANNING);
+    if (is_last)
+        return;
+    round->pass++;
+    round->lists = LISTS_NOTHING;
+}
+
 /* Moves one round on by as many states as it can. */
 static enum status advance(struct rounds *rounds, struct round *round, bool *active,
                            struct error *err)
 {
     enum round_state before = round->state;
     enum status status = STATUS_OK;
-    if (round->state == ROUND_PLANNING && atomic_load(&round->planned) &&
+    if (round->state == ROUND_PLANNING && is_listed(rounds, round) &&
         (!rounds->exchange || may_begin(rounds, round))) {
         if (rounds->exchange)
             begin(rounds, round);
@@ -199,12 +244,15 @@ static enum status advance(struct rounds *rounds, struct round *round, bool *act
     if (rounds->exchange && round->state >= ROUND_FILLING && round->state <= ROUND_EXCHANGING &&
         exchange_complete(rounds, round, active)) {
         note_posted_time(rounds, round);
-        enter(round, scatters(rounds) ? ROUND_SCATTERING : ROUND_COMPLETE);
+        if (scatters(rounds))
+            enter(round, ROUND_SCATTERING);
+        else
+            end_pass(round);
     }
     if (round->state == ROUND_SCATTERING) {
         *active |= copies_scatter(&rounds->copies, round, rounds_lane_index(rounds, round));
         if (round->scatter_next == round->arrival_count && all_copied(round))
-            enter(round, ROUND_COMPLETE);
+            end_pass(round);
     }
     if (round->state == ROUND_FILLING || round->state == ROUND_SCATTERING)
         copies_call(&rounds->copies, rounds_lane_index(rounds, round));
@@ -399,7 +447,10 @@ enum round_block rounds_blocked(const struct rounds *rounds, uint64_t *ret_epoch
 
 bool rounds_exchanging(const struct rounds *rounds)
 {
-    uint64_t started = has_zero_copy(rounds) ? rounds->begun : rounds->posted;
+    bool agrees = round_has_passes(rounds->job->setup.shape);
+    uint64_t started = agrees                  ? rounds->agreement.posted
+                       : has_zero_copy(rounds) ? rounds->begun
+                                               : rounds->posted;
     return rounds->exchange && started > rounds->published;
 }
 

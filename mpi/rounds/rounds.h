@@ -9,6 +9,9 @@
  *     SCATTERING   workers copy received records to local slots
  *     COMPLETE     waits for its turn to be published
  *
+ * Where readers agree on passes (agreement.h), a round that is planned waits for all readers to
+ * have planned it, and goes from PLANNING to SCATTERING once for each of its passes.
+ *
  * A round starts when the slots of its steps are free at this reader's trainers: that is the
  * backpressure. All slots of a trainer that has left count as free, so that the other trainers go
  * on. Rounds begin, are posted and are published in order of serial. Main thread only; nothing
@@ -81,6 +84,7 @@ uint64_t rounds_posted_ns(const struct rounds *rounds);
  * few epochs are counted at once. */
 struct rounds_sent {
     uint64_t records, bytes;
+    uint64_t further_passes; /* behind the first one of each round */
 };
 struct rounds_sent rounds_take_sent(struct rounds *rounds, uint64_t epoch);
 
@@ -96,9 +100,13 @@ struct rounds_times rounds_times(const struct rounds *rounds);
 /* How many rounds this rank has begun. Another rank may have received something of these rounds. */
 uint64_t rounds_begun(const struct rounds *rounds);
 
-/* Ends rounds at once: posts rounds without filling them until `count` are posted, and completes
- * them. True: done; otherwise call again. The pool must be drained, and the windows of these rounds
- * must be planned. */
-bool rounds_drain(struct rounds *rounds, uint64_t count);
+/* For how many rounds this rank has told the others into how many passes it would divide them. */
+uint64_t rounds_agreed(const struct rounds *rounds);
+
+/* Ends rounds at once: posts rounds without filling them until `count` are posted, the most that
+ * any rank has begun, and completes them; and so the agreements on the passes of `agreed` rounds.
+ * True: done; otherwise call again. The pool must be drained, and the windows of these rounds must
+ * be planned. */
+bool rounds_drain(struct rounds *rounds, uint64_t count, uint64_t agreed);
 
 #endif

@@ -49,43 +49,70 @@ uint64_t rounds_begun(const struct rounds *rounds)
     return rounds->begun;
 }
 
-/* Opens and posts rounds up to `count`, as far as there are lanes and planned windows. */
-static void drain_post(struct rounds *rounds, uint64_t count)
+uint64_t rounds_agreed(const struct rounds *rounds)
 {
-    while (rounds->posted < count) {
-        struct round *round = rounds_lane_of(rounds, rounds->posted);
-        if (rounds->opened == rounds->posted) {
-            if (rounds->opened == rounds->published + rounds->lane_count)
-                return;
-            rounds_prepare(rounds, round);
-            if (!windows_find(rounds->windows, &round->reach))
-                return;
-            round_reset(round, rounds->windows);
-            rounds->opened++;
-        }
-        if (!atomic_load(&round->planned))
-            round_plan_counts(round);
-        bool begun = round->serial < rounds->begun;
-        transfer_abandon(rounds->exchange, rounds_lane_index(rounds, round), round, begun);
-        rounds->begun += begun ? 0 : 1;
-        rounds_post(rounds, round);
-        round->state = ROUND_EXCHANGING;
-    }
+    return rounds->agreement.posted;
 }
 
-bool rounds_drain(struct rounds *rounds, uint64_t count)
+/* Lists the pass that is under way, if it is not, and posts it without data. */
+static void drain_pass(struct rounds *rounds, struct round *round)
 {
-    if (!rounds->exchange)
-        return true;
-    drain_post(rounds, count);
-    while (rounds->published < rounds->posted) {
-        struct round *round = rounds_lane_of(rounds, rounds->published);
+    bool begun = round->state != ROUND_PLANNING;
+    if (round->lists != LISTS_PASS && round->passes > 1) {
+        round_reset_pass(round);
+        round_plan_counts(round);
+    } else if (!atomic_load(&round->planned)) {
+        round_plan_counts(round);
+    }
+    transfer_abandon(rounds->exchange, rounds_lane_index(rounds, round), round, begun);
+    rounds->begun += round->pass == 0 && !begun;
+    rounds_post(rounds, round);
+    round->state = ROUND_EXCHANGING;
+}
+
+/* Posts and completes the rest of the oldest round. False: it is not complete. */
+static bool drain_round(struct rounds *rounds, struct round *round)
+{
+    if (!rounds_agree(rounds, round))
+        return false;
+    for (;;) {
+        if (round->state < ROUND_EXCHANGING)
+            drain_pass(rounds, round);
         if (round->state == ROUND_EXCHANGING &&
             !exchange_test(rounds->exchange, rounds_lane_index(rounds, round)))
             return false;
+        if (round->pass + 1 == round->passes)
+            return true;
+        round->state = ROUND_PLANNING;
+        round->lists = LISTS_NOTHING;
+        round->pass++;
+    }
+}
+
+/* Opens the next round; false: its windows are not planned. */
+static bool drain_open(struct rounds *rounds, struct round *round)
+{
+    rounds_prepare(rounds, round);
+    if (!windows_find(rounds->windows, &round->reach))
+        return false;
+    round_reset(round, rounds->windows);
+    rounds->opened++;
+    return true;
+}
+
+bool rounds_drain(struct rounds *rounds, uint64_t count, uint64_t agreed)
+{
+    if (!rounds->exchange)
+        return true;
+    while (rounds->published < count) {
+        struct round *round = rounds_lane_of(rounds, rounds->published);
+        if (rounds->opened == rounds->published && !drain_open(rounds, round))
+            return false;
+        if (!drain_round(rounds, round))
+            return false;
         rounds_retire(rounds, round);
-        drain_post(rounds, count);
     }
     pace_progress(rounds->pace, rounds->published, false);
-    return rounds->published >= count && pace_settled(rounds->pace, rounds->published);
+    return agreement_drain(&rounds->agreement, agreed) &&
+           pace_settled(rounds->pace, rounds->published);
 }

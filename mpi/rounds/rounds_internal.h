@@ -2,6 +2,7 @@
 #ifndef PENSTOCK_MPI_ROUNDS_ROUNDS_INTERNAL_H
 #define PENSTOCK_MPI_ROUNDS_ROUNDS_INTERNAL_H
 
+#include "rounds/agreement.h"
 #include "rounds/copies.h"
 #include "rounds/exchange.h"
 #include "rounds/pace.h"
@@ -24,9 +25,10 @@ struct rounds {
     const struct job *job;
     const struct session *session;
     struct windows *windows;
-    struct span span;          /* the rounds of the session; fewer after an early end */
-    bool end_is_open;          /* an early end is not agreed on yet */
-    struct exchange *exchange; /* NULL with one reader */
+    struct span span;           /* the rounds of the session; fewer after an early end */
+    bool end_is_open;           /* an early end is not agreed on yet */
+    struct exchange *exchange;  /* NULL with one reader */
+    struct agreement agreement; /* where rounds may have passes */
     struct fragment_sources *fragments;
     size_t unit_bytes;                                        /* see struct round */
     uint32_t *record_units;                                   /* likewise; in `tables` */
@@ -62,7 +64,10 @@ static inline uint32_t rounds_lane_index(const struct rounds *rounds, const stru
 /* rounds.c: sets the serial and the reach of the next round of a lane. */
 void rounds_prepare(struct rounds *rounds, struct round *round);
 
-/* Posts the round's exchange. */
+/* Whether it is known how many passes a planned round has: then round->passes is set. */
+bool rounds_agree(struct rounds *rounds, struct round *round);
+
+/* Posts the exchange of the round's pass. */
 void rounds_post(struct rounds *rounds, struct round *round);
 
 /* Ends a published round: frees its lane, and the windows that no later round needs. */

@@ -128,13 +128,15 @@ static void trailers_init(struct rounds *rounds, uint32_t lane, uint64_t send, u
     }
 }
 
-static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send, uint64_t receive,
-                             struct error *err)
+static enum status lane_init(struct rounds *rounds, uint32_t lane,
+                             const struct round_capacity *most, struct error *err)
 {
     struct round *round = &rounds->lanes[lane];
     struct tables *tables = &rounds->tables;
+    uint64_t send = most->listed, receive = most->received;
     round->trace = claim_trace(lane);
     round->serial = UINT64_MAX; /* none yet */
+    round->most = *most;
     round->job = rounds->job;
     round->session = rounds->session;
     round->fragments = rounds->fragments;
@@ -167,20 +169,23 @@ static enum status lane_init(struct rounds *rounds, uint32_t lane, uint64_t send
 static enum status lanes_init(struct rounds *rounds, struct error *err)
 {
     const struct job *job = rounds->job;
+    const struct plan *plan = &job->setup.plan;
     enum status status = STATUS_OK;
-    uint64_t send =
-        rounds->session->groups.most * round_max_records(&job->setup.plan, job->setup.shape);
-    uint64_t receive =
-        round_max_received(&job->setup.plan, job->setup.shape, rounds->session->ring_count);
+    uint64_t copies = rounds->session->groups.most;
+    const struct round_capacity most = {
+        .listed = copies * round_max_listed(plan, job->setup.shape),
+        .sent = copies * round_max_sent(plan, job->setup.shape),
+        .received = round_max_received(plan, job->setup.shape, rounds->session->ring_count)};
     if (job->setup.demand.reader_count > 1) {
-        status = make_exchange(rounds, send, receive, err);
+        agreement_init(&rounds->agreement, &job->comm, rounds->lane_count);
+        status = make_exchange(rounds, most.sent, most.received, err);
         if (status == STATUS_OK)
             status = populate_buffers(rounds, err);
         if (status == STATUS_OK)
             status = pace_new(rounds->session, &rounds->pace, err);
     }
     for (uint32_t i = 0; i < rounds->lane_count && status == STATUS_OK; i++)
-        status = lane_init(rounds, i, send, receive, err);
+        status = lane_init(rounds, i, &most, err);
     return status;
 }
 

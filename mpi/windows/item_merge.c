@@ -18,17 +18,19 @@ void item_merge_init(struct item_merge *merge, size_t capacity, struct tables *t
     merge->heap = tables_take(tables, capacity, sizeof *merge->heap);
 }
 
-void item_merge_begin(struct item_merge *merge, uint64_t round)
+void item_merge_begin(struct item_merge *merge, uint64_t round, uint64_t end)
 {
     merge->count = 0;
     merge->round = round;
+    merge->end = end;
 }
 
-/* Whether the window has another item of the round; then notes its position. */
+/* Whether the window has another item to come; then notes its position. */
 static bool look(const struct item_merge *merge, struct merge_window *entry)
 {
     const struct window *window = entry->window;
-    if (*entry->next == window->item_count || window->items[*entry->next].round != merge->round)
+    if (*entry->next == window->item_count || window->items[*entry->next].round != merge->round ||
+        window->items[*entry->next].position >= merge->end)
         return false;
     entry->position = window->items[*entry->next].position;
     return true;

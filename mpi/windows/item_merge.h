@@ -11,14 +11,15 @@
 struct item_merge {
     struct merge_window *heap; /* [capacity] */
     size_t count, capacity;
-    uint64_t round;
+    uint64_t round, end;
 };
 
 /* For `capacity` windows at most. Takes its memory from `tables`, which may have failed then. */
 void item_merge_init(struct item_merge *merge, size_t capacity, struct tables *tables);
 
-/* Begins with no window: the items of `round` (as in struct round_item) will come. */
-void item_merge_begin(struct item_merge *merge, uint64_t round);
+/* Begins with no window: the items of `round` at positions before `end` (both as in struct
+ * round_item) will come. */
+void item_merge_begin(struct item_merge *merge, uint64_t round, uint64_t end);
 
 /* Adds a window whose next item is *next, which item_merge_take() moves on. Both are borrowed until
  * the merge begins again. */

@@ -38,7 +38,7 @@ struct window {
     struct round_item *items; /* this reader's samples, in the order they are due */
     uint64_t item_count;
     uint64_t read_next; /* first item whose row is not claimed yet */
-    uint64_t fill_next; /* first item that no round has taken; moved by rounds */
+    uint64_t fill_next; /* scratch of whoever lists a round: the next item to take */
     MPI_Request request;
     _Atomic bool planned; /* the planning worker is done */
     const struct job *job;

@@ -116,7 +116,7 @@ static bool find_windows(struct windows *windows)
     windows->reading.found = windows_find(windows, reach);
     if (!windows->reading.found || !windows->job->setup.plan.mix)
         return windows->reading.found;
-    item_merge_begin(&windows->claims, reach->absolute_round);
+    item_merge_begin(&windows->claims, reach->absolute_round, UINT64_MAX);
     for (uint32_t s = 0; s < windows->source_count; s++)
         for (uint64_t i = reach->sources[s].first_window; i < reach->sources[s].end_window; i++) {
             struct window *window = windows_at(windows, s, i);

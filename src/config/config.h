@@ -199,8 +199,8 @@ struct config_range {
       "computed from sizes")                                                                       \
     X("exchange.buffer_limit", exchange_buffer_bytes, SIZE, "128MiB", 4096, UINT64_MAX / 2,        \
       KEEPS_ORDER,                                                                                 \
-      "most bytes of packed records in one round; a reader has two such rounds in flight, or up "  \
-      "to four smaller ones")                                                                      \
+      "most bytes of packed records that a reader sends and receives in one round; rounds of "     \
+      "several steps have up to a quarter")                                                        \
     X("store.timeout", store_timeout_s, U64, "60", 1, 86400, KEEPS_ORDER,                          \
       "seconds after which a read that has not come back ends the run; a warning comes after "     \
       "half the time")                                                                             \

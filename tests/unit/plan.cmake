@@ -5,6 +5,7 @@ target_compile_definitions(test_plan_order PRIVATE
   GOLDEN_FOLDER="${PROJECT_SOURCE_DIR}/tests/golden")
 penstock_unit_test(plan anchors LINKS plan)
 penstock_unit_test(plan weights LINKS plan)
+penstock_unit_test(plan capacity LINKS plan)
 penstock_unit_test(plan round LINKS plan)
 penstock_unit_test(plan mix LINKS plan)
 penstock_unit_test(plan mix_budget LINKS plan)

@@ -34,7 +34,7 @@ struct rounds_sent rounds_take_sent(struct rounds *rounds, uint64_t epoch)
 {
     (void)rounds;
     uint64_t records = take(session.moved_samples, epoch);
-    return (struct rounds_sent){records, records * RECORD_BYTES};
+    return (struct rounds_sent){records, records * RECORD_BYTES, 0};
 }
 
 enum round_block rounds_blocked(const struct rounds *rounds, uint64_t *ret_epoch,

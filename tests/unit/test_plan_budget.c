@@ -264,7 +264,7 @@ static void row_rules(void **state)
 
     struct plan stripes = make_plan(100000, 10, 20, 1000, 8); /* a step touches up to 6 windows */
     demand.plan = &stripes;
-    demand.shape = (struct round_shape){1, 4, 2};
+    demand.shape = (struct round_shape){1, 4, 2, {0}};
     b = settle(&demand);
     assert_int_equal(b.least_bytes,
                      b.total_bytes - b.rows_bytes + 5 * (1 + 6) * buffer_bytes(&demand));
@@ -273,7 +273,7 @@ static void row_rules(void **state)
 
     struct plan one_window = make_plan(1000, 10, 100, 50, 1);
     demand.plan = &one_window;
-    demand.shape = (struct round_shape){1, 1, 2};
+    demand.shape = (struct round_shape){1, 1, 2, {0}};
     assert_int_equal(settle(&demand).transient_rows, 75);
 }
 
@@ -346,7 +346,7 @@ static void large_sizes_saturate(void **state)
     demand.row_bytes = UINT64_C(16) * 150000000;
     demand.packed_bytes = 150000000;
     demand.ring_bytes = UINT64_C(4) * 16 * 150000000;
-    demand.shape = (struct round_shape){1, 6, 2};
+    demand.shape = (struct round_shape){1, 6, 2, {0}};
     struct error err;
     struct budget b;
     assert_int_equal(budget_settle(&demand, &b, &err), STATUS_NO_MEMORY);

@@ -1,6 +1,7 @@
 /* Ragged fields in budget and rounds: rows and samples of unequal lengths, against models that look
  * at each number of rows, and at each sample that is padding. */
 #include "base/number.h"
+#include "base/size.h"
 #include "base/random.h"
 #include "plan/assign/assign.h"
 #include "plan/budget/budget.h"
@@ -312,6 +313,8 @@ static void copies(void **state)
     assert_true(exact > 1500);
 }
 
+static const struct round_peers four = {.readers = 4};
+
 static enum status choose(const struct plan *plan, uint64_t mean, uint32_t steps, uint64_t limit,
                           struct round_shape *ret_shape, struct error *err)
 {
@@ -321,15 +324,26 @@ static enum status choose(const struct plan *plan, uint64_t mean, uint32_t steps
                                                    .sample_steps = 1,
                                                    .mean_trailer_bytes = mean,
                                                    .most_trailer = most_trailer}};
-    return round_shape_choose(plan, 4, 16, &record, steps, limit, ret_shape, err);
+    return round_shape_choose(plan, &four, 16, &record, steps, limit, ret_shape, err);
 }
 
-/* Steps are not cut: a step of the longest samples must fit. */
+/* What a reader has in its buffers for so many steps, with samples of the longest trailers. */
+static uint64_t buffer_bytes(const struct plan *plan, uint64_t steps, bool trailers)
+{
+    struct round_capacity capacity =
+        round_capacity_expected(plan, &four, (double)steps, steps * plan->global_batch);
+    uint64_t received = size_divide_up(plan->trainer_count, 4) * plan->batch * steps;
+    return (capacity.sent + received) * 16 +
+           (trailers ? most_trailer(NULL, capacity.sent) + most_trailer(NULL, received) : 0);
+}
+
+/* Steps are not cut: a reader's part of a step, of the longest samples, must fit. */
 static void shapes(void **state)
 {
     (void)state;
     struct plan plan = make_plan(100000, 100, 100, 256, PLAN_DROP);
-    const uint64_t step = MIB + 255 * KIB + 256 * 16, more = 256 * (KIB + 16);
+    const uint64_t step = buffer_bytes(&plan, 1, true), two = buffer_bytes(&plan, 2, true);
+    const uint64_t held_step = buffer_bytes(&plan, 1, false);
     struct round_shape shape;
     struct error err;
     assert_int_equal(choose(&plan, KIB, 0, 128 * MIB, &shape, NULL), STATUS_OK);
@@ -338,20 +352,22 @@ static void shapes(void **state)
     assert_int_equal(shape.in_flight, 4);
     assert_int_equal(choose(&plan, 16 * KIB, 0, 128 * MIB, &shape, NULL), STATUS_OK);
     assert_int_equal(shape.steps_per_round, 4);
-    assert_int_equal(choose(&plan, KIB, 0, step + 2 * more, &shape, NULL), STATUS_OK);
+    assert_int_equal(choose(&plan, KIB, 0, 4 * buffer_bytes(&plan, 3, true), &shape, NULL),
+                     STATUS_OK);
     assert_int_equal(shape.steps_per_round, 3);
     assert_int_equal(shape.in_flight, 2);
     assert_int_equal(choose(&plan, KIB, 0, step, &shape, NULL), STATUS_OK);
     assert_int_equal(shape.steps_per_round, 1);
     assert_int_equal(choose(&plan, KIB, 0, step - 1, &shape, &err), STATUS_INVALID);
-    assert_non_null(strstr(err.message, "raise the limit to at least 2MiB"));
+    assert_non_null(strstr(err.message, "raise the limit to at least 3MiB"));
     struct round_record held = {.bytes = 16, .packed_bytes = 16, .ragged.sample_steps = 1};
-    assert_int_equal(round_shape_choose(&plan, 4, 16, &held, 0, 4096, &shape, NULL), STATUS_OK);
-    assert_int_equal(round_shape_choose(&plan, 4, 16, &held, 0, 4095, &shape, &err),
+    assert_int_equal(round_shape_choose(&plan, &four, 16, &held, 0, held_step, &shape, NULL),
+                     STATUS_OK);
+    assert_int_equal(round_shape_choose(&plan, &four, 16, &held, 0, held_step - 1, &shape, &err),
                      STATUS_INVALID); /* starts are of whole steps, wherever the items are */
-    assert_int_equal(choose(&plan, KIB, 2, step + more, &shape, NULL), STATUS_OK);
+    assert_int_equal(choose(&plan, KIB, 2, two, &shape, NULL), STATUS_OK);
     assert_int_equal(shape.steps_per_round, 2);
-    assert_int_equal(choose(&plan, KIB, 2, step + more - 1, &shape, &err), STATUS_INVALID);
+    assert_int_equal(choose(&plan, KIB, 2, two - 1, &shape, &err), STATUS_INVALID);
     assert_non_null(strstr(err.message, "exceed exchange.buffer_limit"));
 }
 

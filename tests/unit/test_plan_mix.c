@@ -394,7 +394,8 @@ static void check_delivery(const struct plan *plan, uint32_t readers, struct rou
 static void items_are_all_positions(void **state)
 {
     (void)state;
-    const struct round_shape shapes[] = {{1, 1, 2}, {3, 1, 2}, {1, 2, 2}, {1, 5, 2}};
+    const struct round_shape shapes[] = {
+        {1, 1, 2, {0}}, {3, 1, 2, {0}}, {1, 2, 2, {0}}, {1, 5, 2, {0}}};
     for (uint32_t i = 0; i < 24; i++) {
         struct made_up_mix made_up;
         make_up(&made_up, 1 + i * i % 37, i % 3 ? 200 : 9, i % 4 ? 6 : 1000000, 100 + i);
@@ -435,7 +436,7 @@ static void sources_have_anchors(void **state)
         }
         struct plan plan = new_mix(&made_up.options);
         assert_int_equal(plan_sources_tables_new(&plan, windows, NULL), STATUS_OK);
-        check_delivery(&plan, 2, (struct round_shape){1, 1, 2});
+        check_delivery(&plan, 2, (struct round_shape){1, 1, 2, {0}});
         plan_sources_tables_free(&plan);
         plan_mix_free(plan.mix);
         for (uint32_t d = 0; d < 2; d++)
@@ -521,7 +522,7 @@ static void sources_have_cuts(void **state)
 {
     (void)state;
     static struct made_up_cuts with;
-    const struct round_shape shapes[] = {{1, 1, 2}, {3, 1, 2}};
+    const struct round_shape shapes[] = {{1, 1, 2, {0}}, {3, 1, 2, {0}}};
     uint64_t windows[MIX_MAX_SOURCES], seed = 0;
     for (uint32_t i = 0; i < 60; i++) {
         make_up_cuts(&with, &seed);

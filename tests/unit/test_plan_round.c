@@ -1,5 +1,6 @@
 /* Rounds: what readers send is what trainers expect, for any number of both, and sizes never
  * overflow. */
+#include "base/size.h"
 #include "made_up_anchors.h"
 #include "plan/assign/assign.h"
 #include "plan/rounds/locality.h"
@@ -166,7 +167,8 @@ static void check_epoch(const struct plan *plan, struct round_shape shape, uint3
 static void same_order_for_any_machine(void **state)
 {
     (void)state;
-    const struct round_shape shapes[] = {{1, 1, 2}, {3, 1, 2}, {1, 2, 2}, {1, 5, 2}};
+    const struct round_shape shapes[] = {
+        {1, 1, 2, {0}}, {3, 1, 2, {0}}, {1, 2, 2, {0}}, {1, 5, 2, {0}}};
     for (uint32_t readers = 1; readers <= 9; readers++) {
         for (uint32_t trainers = 1; trainers <= 8; trainers++) {
             struct round_shape shape = shapes[(readers + trainers) % 4];
@@ -182,7 +184,8 @@ static void same_order_for_any_machine(void **state)
 static void unusual_sizes(void **state)
 {
     (void)state;
-    const struct round_shape shapes[] = {{1, 1, 2}, {2, 1, 2}, {1, 3, 2}, {1, 64, 2}};
+    const struct round_shape shapes[] = {
+        {1, 1, 2, {0}}, {2, 1, 2, {0}}, {1, 3, 2, {0}}, {1, 64, 2, {0}}};
     for (size_t i = 0; i < 4 * 3; i++) {
         enum plan_last last = (enum plan_last)(i % 3);
         struct plan large_step = make_plan(500, 5, 2, 192, 3, last);
@@ -198,7 +201,8 @@ static void unusual_sizes(void **state)
 static void anchors(void **state)
 {
     (void)state;
-    const struct round_shape shapes[] = {{1, 1, 2}, {3, 1, 2}, {1, 2, 2}, {1, 5, 2}};
+    const struct round_shape shapes[] = {
+        {1, 1, 2, {0}}, {3, 1, 2, {0}}, {1, 2, 2, {0}}, {1, 5, 2, {0}}};
     const uint64_t lengths[] = {1, 5, 16, 64};
     for (uint64_t i = 0; i < 40; i++) {
         struct made_up_anchors made_up;
@@ -261,7 +265,7 @@ static void check_local(const struct plan *plan, struct round_shape shape, uint3
 static void local_anchors(void **state)
 {
     (void)state;
-    const struct round_shape shapes[] = {{1, 1, 2}, {3, 1, 2}, {1, 4, 2}};
+    const struct round_shape shapes[] = {{1, 1, 2, {0}}, {3, 1, 2, {0}}, {1, 4, 2, {0}}};
     for (uint64_t i = 0; i < 30; i++) {
         struct made_up_anchors made_up;
         made_up_anchors_init(&made_up, 700, 1 + i % 20, i);
@@ -285,19 +289,22 @@ static void large_windows_are_sorted(void **state)
 {
     (void)state;
     struct plan plan = make_plan(70001, 1000, 71, 700, 7, PLAN_PAD);
-    check_epoch(&plan, (struct round_shape){1, 1, 2}, 1, 0);
-    check_epoch(&plan, (struct round_shape){1, 9, 2}, 2, 0);
+    check_epoch(&plan, (struct round_shape){1, 1, 2, {0}}, 1, 0);
+    check_epoch(&plan, (struct round_shape){1, 9, 2, {0}}, 2, 0);
 }
 
 static struct round_shape choose(const struct plan *plan, uint32_t readers, uint32_t slots,
                                  uint64_t record_bytes, uint32_t steps, uint64_t limit)
 {
     const struct round_record record = {.bytes = record_bytes, .packed_bytes = record_bytes};
+    const struct round_peers peers = {.readers = readers};
+    uint64_t trainers = size_divide_up(plan->trainer_count, readers);
     struct round_shape shape;
-    assert_int_equal(round_shape_choose(plan, readers, slots, &record, steps, limit, &shape, NULL),
+    assert_int_equal(round_shape_choose(plan, &peers, slots, &record, steps, limit, &shape, NULL),
                      STATUS_OK);
     assert_true(shape.steps_per_round == 1 || shape.stripes_per_step == 1);
-    assert_true(round_max_records(plan, shape) * record_bytes <= limit || readers == 1);
+    uint64_t records = round_max_sent(plan, shape) + round_max_received(plan, shape, trainers);
+    assert_true(records * record_bytes <= limit || readers == 1);
     return shape;
 }
 
@@ -307,17 +314,19 @@ static void zero_copy(void **state)
     (void)state;
     const uint64_t mib = 1 << 20;
     struct plan plan = make_plan(1000000, 100, 0, 256, 8, PLAN_DROP);
+    const struct round_peers four = {.readers = 4}, sixteen = {.readers = 16};
     struct round_shape shape;
     struct round_record record = {.bytes = 150 * mib};
-    assert_int_equal(round_shape_choose(&plan, 4, 8, &record, 0, mib, &shape, NULL), STATUS_OK);
+    assert_int_equal(round_shape_choose(&plan, &four, 8, &record, 0, mib, &shape, NULL), STATUS_OK);
     assert_int_equal(shape.steps_per_round, 1);
     assert_int_equal(shape.stripes_per_step, 1);
     record = (struct round_record){.bytes = 150 * 1024, .packed_bytes = 16};
-    assert_int_equal(round_shape_choose(&plan, 16, 8, &record, 0, mib, &shape, NULL), STATUS_OK);
+    assert_int_equal(round_shape_choose(&plan, &sixteen, 8, &record, 0, mib, &shape, NULL),
+                     STATUS_OK);
     assert_int_equal(shape.steps_per_round, 4);
     assert_int_equal(shape.in_flight, 4);
     record = (struct round_record){.bytes = 150 * mib, .packed_bytes = 8192};
-    assert_int_equal(round_shape_choose(&plan, 4, 8, &record, 0, mib, &shape, NULL), STATUS_OK);
+    assert_int_equal(round_shape_choose(&plan, &four, 8, &record, 0, mib, &shape, NULL), STATUS_OK);
     assert_int_equal(shape.stripes_per_step, 2);
 }
 
@@ -338,12 +347,21 @@ static void shapes(void **state)
     shape = choose(&plan, 4, 16, 8192, 0, 128 * mib); /* 16 pairs, 2 MiB a step: 8 steps */
     assert_int_equal(shape.steps_per_round, 8);
     assert_int_equal(shape.in_flight, 4);
-    assert_int_equal(choose(&plan, 4, 16, 8192, 0, 25 * mib).in_flight, 3);
-    assert_int_equal(choose(&plan, 4, 16, 8192, 0, 20 * mib).in_flight, 2);
+    assert_false(round_has_passes(shape)); /* there is room for all that travels */
+    shape = choose(&plan, 16, 64, 8192, 0, 128 * mib);
+    assert_int_equal(shape.steps_per_round, 32);
+    assert_int_equal(shape.in_flight, 3);
+    assert_true(round_has_passes(shape));
+    assert_true(shape.capacity.sent < 2 * 8192 / 4);
     shape = choose(&plan, 4, 6, 8192, 0, 128 * mib); /* at most half the slots */
     assert_int_equal(shape.steps_per_round, 3);
-    shape = choose(&plan, 4, 16, 8192, 0, 11 * mib); /* at most the limit */
-    assert_int_equal(shape.steps_per_round, 5);
+    shape = choose(&plan, 4, 16, 8192, 0, 40 * mib); /* at most a quarter of the limit */
+    assert_int_equal(shape.steps_per_round, 7);
+    assert_int_equal(shape.in_flight, 2);
+    assert_true(round_has_passes(shape));
+    shape = choose(&plan, 4, 16, 8192, 0, 5 * mib); /* or all of it, for one step */
+    assert_int_equal(shape.steps_per_round, 1);
+    assert_int_equal(shape.stripes_per_step, 1);
     shape = choose(&plan, 4, 4, mib, 0, 128 * mib); /* 256 MiB a step: two stripes of 16 each */
     assert_int_equal(shape.stripes_per_step, 2);
     shape = choose(&plan, 4, 4, mib, 0, 8 * mib); /* one record a trainer */
@@ -357,10 +375,11 @@ static void shapes(void **state)
 static void expect_invalid(const struct plan *plan, uint64_t record_bytes, uint32_t steps,
                            uint64_t limit, const char *words)
 {
-    struct round_shape shape = {42, 42, 42};
+    struct round_shape shape = {42, 42, 42, {0}};
     struct error err;
     const struct round_record record = {.bytes = record_bytes, .packed_bytes = record_bytes};
-    assert_int_equal(round_shape_choose(plan, 4, 8, &record, steps, limit, &shape, &err),
+    const struct round_peers peers = {.readers = 4};
+    assert_int_equal(round_shape_choose(plan, &peers, 8, &record, steps, limit, &shape, &err),
                      STATUS_INVALID);
     assert_non_null(strstr(err.message, words));
     assert_int_equal(shape.stripes_per_step, 42);
@@ -380,21 +399,21 @@ static void impossible_shapes(void **state)
 static void large_runs_do_not_overflow(void **state)
 {
     (void)state;
-    const uint64_t record_bytes = 150000000, limit = UINT64_C(4) << 40;
+    const uint64_t record_bytes = 150000000, limit = UINT64_C(16) << 30;
     struct plan plan = make_plan(UINT64_C(10000000000), 16, 0, UINT64_C(8192) * 16, 8192, PLAN_PAD);
     struct round_shape shape = choose(&plan, 1024, 4, record_bytes, 0, limit);
-    assert_int_equal(shape.stripes_per_step, 6);
-    assert_int_equal(round_max_trainer_records(&plan, shape), 3);
+    assert_int_equal(shape.stripes_per_step, 4);
+    assert_int_equal(round_max_trainer_records(&plan, shape), 4);
     uint64_t rounds = rounds_per_epoch(&plan, shape);
-    assert_int_equal(rounds, plan.steps_per_epoch * 6);
+    assert_int_equal(rounds, plan.steps_per_epoch * 4);
     struct plan_round last = round_at(&plan, shape, rounds - 1);
     assert_int_equal(last.first_step, plan.steps_per_epoch - 1);
-    assert_int_equal(last.stripe, 5);
+    assert_int_equal(last.stripe, 3);
     struct plan_recipient recipient = plan_recipient_of(&plan, plan.position_count - 1);
     assert_int_equal(recipient.trainer, 8191);
     assert_int_equal(round_of(&plan, shape, recipient), rounds - 1);
     shape = choose(&plan, 32767, 1024, 1, 0, UINT64_MAX / 2);
-    assert_int_equal(shape.steps_per_round, 512);
+    assert_int_equal(shape.steps_per_round, 17); /* of 128Ki samples: lists are not too long */
 }
 
 int main(void)

@@ -43,10 +43,15 @@ static uint64_t count_planned_windows(const struct budget_demand *d, uint32_t so
     return max_u64(LEAST_WINDOWS, 1 + touched + last + count_read_windows(d, plan));
 }
 
-/* The most records that a reader sends or copies to rings in a round. */
+/* The most records that a reader sends or copies to rings in a pass, and sends. */
+static uint64_t max_listed(const struct budget_demand *d)
+{
+    return mul_sat(d->copies, round_max_listed(d->plan, d->shape));
+}
+
 static uint64_t max_sent(const struct budget_demand *d)
 {
-    return mul_sat(d->copies, round_max_records(d->plan, d->shape));
+    return mul_sat(d->copies, round_max_sent(d->plan, d->shape));
 }
 
 /* The trailers of so many records of a round. */
@@ -93,7 +98,7 @@ static uint64_t found_bytes(const struct budget_demand *d)
 /* What a round notes of its trailers. */
 static uint64_t round_trailers_bytes(const struct budget_demand *d)
 {
-    uint64_t records = add_sat(max_sent(d), round_max_received(d->plan, d->shape, d->ring_count));
+    uint64_t records = add_sat(max_listed(d), round_max_received(d->plan, d->shape, d->ring_count));
     uint64_t slots = mul_sat(d->shape.steps_per_round, d->ring_count);
     uint64_t starts = mul_sat(slots, plan_ragged_starts(&d->ragged, d->plan->batch));
     return d->ragged.sample_steps == 0 ? 0
@@ -105,10 +110,11 @@ static uint64_t round_trailers_bytes(const struct budget_demand *d)
  * 0 alone has. */
 static uint64_t plan_bytes(const struct budget_demand *d, const uint64_t *source_windows)
 {
-    uint64_t sent = mul_sat(max_sent(d), BUDGET_FILL_BYTES + (d->shifts ? BUDGET_ROOM_BYTES : 0) +
-                                             (d->crops ? BUDGET_KEY_BYTES : 0) +
-                                             (d->has_kinds ? BUDGET_KIND_BYTES : 0) +
-                                             (d->copies > 1 ? BUDGET_KIND_BYTES : 0));
+    uint64_t listed =
+        mul_sat(max_listed(d), BUDGET_FILL_BYTES + (d->shifts ? BUDGET_ROOM_BYTES : 0) +
+                                   (d->crops ? BUDGET_KEY_BYTES : 0) +
+                                   (d->has_kinds ? BUDGET_KIND_BYTES : 0) +
+                                   (d->copies > 1 ? BUDGET_KIND_BYTES : 0));
     uint64_t destination =
         BUDGET_DESTINATION_BYTES + (d->plan->mix ? BUDGET_MIXED_DESTINATION_BYTES : 0);
     uint64_t received =
@@ -116,7 +122,7 @@ static uint64_t plan_bytes(const struct budget_demand *d, const uint64_t *source
     uint64_t bytes = add_sat(
         mul_sat(max_u64(d->partition_count, 1),
                 assigner_bytes(d->plan, d->reader_count, keeps_rows(d))),
-        mul_sat(d->shape.in_flight, add_sat(add_sat(sent, received), round_trailers_bytes(d))));
+        mul_sat(d->shape.in_flight, add_sat(add_sat(listed, received), round_trailers_bytes(d))));
     if (d->plan->locality)
         bytes = add_sat(bytes, add_sat(mul_sat(round_max_matched(d->plan, d->shape), destination),
                                        matcher_bytes(d->plan)));
@@ -195,7 +201,7 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
         .held_bytes = d->held_bytes,
         .rings_bytes = mul_sat(d->ring_count, add_sat(d->ring_bytes, d->rest_bytes)),
         .send_trailer_bytes =
-            mul_sat(d->copies, trailer_bytes(d, round_max_records(d->plan, d->shape))),
+            mul_sat(d->copies, trailer_bytes(d, round_max_sent(d->plan, d->shape))),
         .receive_trailer_bytes =
             trailer_bytes(d, round_max_received(d->plan, d->shape, d->ring_count)),
         .scratch_bytes = add_sat(mul_sat(d->worker_count, d->scratch_bytes),

@@ -121,10 +121,11 @@ void budget_describe(const struct budget_demand *demand, const struct budget *bu
         text_append(out, ", and %s held of the one before", size_format(demand->rest_bytes).text);
     text_append(out, "\n");
     describe_line(out, "exchange", budget->exchange_bytes);
-    uint64_t records = round_max_records(demand->plan, demand->shape);
-    text_append(out, "  %u round%s in flight, %s record%s each at most", demand->shape.in_flight,
-                count_plural(demand->shape.in_flight), count_format(records).text,
-                count_plural(records));
+    uint64_t sent = mul_sat(demand->copies, round_max_sent(demand->plan, demand->shape));
+    uint64_t received = round_max_received(demand->plan, demand->shape, demand->ring_count);
+    text_append(out, "  %u round%s in flight, %s record%s to send and %s to receive each",
+                demand->shape.in_flight, count_plural(demand->shape.in_flight),
+                count_format(sent).text, count_plural(sent), count_format(received).text);
     if (budget->send_trailer_bytes > 0)
         text_append(out, "; of ragged fields up to %s to send and %s to receive",
                     size_format(budget->send_trailer_bytes).text,

@@ -13,43 +13,93 @@
  * smaller ones they wait for one another's wake-ups most of the time. Each has copies to make. */
 enum {
     PAIR_MESSAGE_BYTES = 1 << 20,
+    LIMIT_PARTS = 4, /* of the limit, that rounds of several steps have */
     LEAST_IN_FLIGHT = 2,
     ALONE_IN_FLIGHT = 3,
     ALONE_ROUND_BYTES = 2 << 20,
     ALONE_WORKER_BYTES = 512 << 10
 };
 
+/* Readers list the samples of all rounds in flight, and of the next one, before they are due. */
+enum { AHEAD_BYTES = 160 << 20 };
+
+/* What a shape is chosen from. */
+struct choice {
+    const struct plan *plan;
+    const struct round_peers *peers;
+    const struct round_record *record;
+    uint64_t limit;
+    uint64_t trainers; /* of a reader, at most */
+};
+
+/* What one reader has in its buffers for a round: to send, and received. */
+static uint64_t buffer_bytes(const struct choice *c, struct round_shape shape)
+{
+    const struct plan *plan = c->plan;
+    uint64_t copies = max_u32(c->peers->copies, 1);
+    uint64_t sent = round_max_sent(plan, shape);
+    uint64_t received = round_max_received(plan, shape, c->trainers);
+    uint64_t positions = mul_sat(shape.steps_per_round, plan->global_batch);
+    uint64_t trailers =
+        add_sat(mul_sat(copies, plan_ragged_trailer(&c->record->ragged, plan, positions, sent)),
+                plan_ragged_trailer(&c->record->ragged, plan, positions, received));
+    return add_sat(mul_sat(add_sat(mul_sat(copies, sent), received), c->record->packed_bytes),
+                   trailers);
+}
+
+/* Rounds with room for whatever a reader may have, and with a capacity. */
+static struct round_shape whole_shape(uint64_t steps, uint64_t stripes)
+{
+    return (struct round_shape){.steps_per_round = (uint32_t)steps,
+                                .stripes_per_step = (uint32_t)stripes,
+                                .in_flight = LEAST_IN_FLIGHT};
+}
+
+static struct round_shape shape_of(const struct choice *c, uint64_t steps, uint64_t stripes)
+{
+    struct round_shape shape = whole_shape(steps, stripes);
+    shape.capacity = round_capacity_expected(c->plan, c->peers, (double)steps / (double)stripes,
+                                             round_max_records(c->plan, shape));
+    return shape;
+}
+
+/* One record for each trainer, in as many passes as it takes. */
+static struct round_shape least_shape(const struct choice *c)
+{
+    struct round_shape shape = shape_of(c, 1, c->plan->batch);
+    uint64_t parts = max_u32(c->peers->copies, 1) + UINT64_C(1);
+    uint64_t most = max_u64(c->limit / mul_sat(parts, c->record->packed_bytes), 1);
+    if (buffer_bytes(c, shape) <= c->limit)
+        return shape;
+    shape.capacity = (struct round_capacity){
+        .listed = round_max_listed(c->plan, shape), .sent = most, .received = most};
+    return shape;
+}
+
 /* A step that is larger than the limit is cut so that each trainer's slice is as large as still
  * fits. */
-static enum status stripe_step(const struct plan *plan, uint64_t record_bytes, uint64_t limit,
-                               struct round_shape *ret_shape, struct error *err)
+static enum status stripe_step(const struct choice *c, struct round_shape *ret_shape,
+                               struct error *err)
 {
-    uint64_t least = mul_sat(plan->trainer_count, record_bytes);
-    uint64_t records = limit / least;
-    if (records == 0)
+    const struct plan *plan = c->plan;
+    uint64_t least = min_u64(mul_sat(plan->trainer_count, c->record->packed_bytes),
+                             buffer_bytes(c, shape_of(c, 1, plan->batch)));
+    if (least > c->limit)
         return error_set(err, STATUS_INVALID,
                          "exchange.buffer_limit %s is below one record of %s for %s: raise "
                          "it to at least %s",
-                         size_format(limit).text, size_format(record_bytes).text,
+                         size_format(c->limit).text, size_format(c->record->packed_bytes).text,
                          count_each(plan->trainer_count, "trainer").text, size_format(least).text);
-    *ret_shape =
-        (struct round_shape){.steps_per_round = 1,
-                             .stripes_per_step = (uint32_t)size_divide_up(plan->batch, records),
-                             .in_flight = LEAST_IN_FLIGHT};
+    uint64_t low = 1, high = plan->batch; /* too few stripes, and enough */
+    while (high - low > 1) {
+        uint64_t middle = low + (high - low) / 2;
+        *(buffer_bytes(c, shape_of(c, 1, middle)) > c->limit ? &low : &high) = middle;
+    }
+    *ret_shape = high < plan->batch ? shape_of(c, 1, high) : least_shape(c);
     return STATUS_OK;
 }
 
-/* Packed bytes of so many steps at most. */
-static uint64_t packed_bytes(const struct plan *plan, const struct round_record *record,
-                             uint64_t steps)
-{
-    uint64_t positions = mul_sat(steps, plan->global_batch);
-    return add_sat(mul_sat(positions, record->packed_bytes),
-                   plan_ragged_trailer(&record->ragged, plan, positions, positions));
-}
-
-static enum status check_steps(const struct plan *plan, const struct round_record *record,
-                               uint32_t steps, uint64_t most_slots, uint64_t limit,
+static enum status check_steps(const struct choice *c, uint32_t steps, uint64_t most_slots,
                                struct error *err)
 {
     if (steps > most_slots)
@@ -57,11 +107,11 @@ static enum status check_steps(const struct plan *plan, const struct round_recor
             err, STATUS_INVALID,
             "exchange.steps_per_round %u: at most half of delivery.slots, which is %llu here",
             steps, (unsigned long long)most_slots);
-    if (steps > 1 && packed_bytes(plan, record, steps) > limit)
+    if (steps > 1 && buffer_bytes(c, shape_of(c, steps, 1)) > c->limit)
         return error_set(err, STATUS_INVALID,
                          "exchange.steps_per_round %u: steps of %s exceed exchange.buffer_limit %s",
-                         steps, size_format(packed_bytes(plan, record, 1)).text,
-                         size_format(limit).text);
+                         steps, size_format(buffer_bytes(c, shape_of(c, 1, 1))).text,
+                         size_format(c->limit).text);
     return STATUS_OK;
 }
 
@@ -69,21 +119,24 @@ static enum status check_steps(const struct plan *plan, const struct round_recor
 static enum status refuse_step(uint64_t step_bytes, uint64_t limit, struct error *err)
 {
     return error_set(err, STATUS_INVALID,
-                     "exchange.buffer_limit %s is below a step of the longest samples, which takes "
-                     "%s with its ragged fields: raise the limit to at least %lluMiB, or lower "
-                     "batch.global_size",
+                     "exchange.buffer_limit %s is below a step of the longest samples, of which a "
+                     "reader has %s with its ragged fields: raise the limit to at least %lluMiB, "
+                     "or lower batch.global_size",
                      size_format(limit).text, size_format(step_bytes).text,
                      (unsigned long long)size_divide_up(step_bytes, UINT64_C(1) << 20));
 }
 
 /* Chance decides how much each reader sends. The more rounds are under way, the rarer a link stands
  * idle. */
-static uint32_t rounds_in_flight(uint64_t packed_bytes, uint64_t limit_bytes)
+static uint32_t rounds_in_flight(const struct choice *c, struct round_shape shape)
 {
-    if (packed_bytes == 0)
-        return ROUND_MAX_IN_FLIGHT;
-    uint64_t rounds = mul_sat(LEAST_IN_FLIGHT, limit_bytes) / packed_bytes;
-    return (uint32_t)min_u64(rounds, ROUND_MAX_IN_FLIGHT);
+    uint64_t bytes = max_u64(buffer_bytes(c, shape), 1);
+    uint64_t listed =
+        mul_sat(mul_sat(shape.steps_per_round, c->plan->global_batch), sizeof(struct round_item));
+    uint64_t parts = round_has_passes(shape) && shape.steps_per_round > 1 ? 2 : 1;
+    uint64_t ahead = max_u64(AHEAD_BYTES / listed, 1) - 1;
+    uint64_t rounds = min_u64(c->limit / parts / bytes, ahead);
+    return (uint32_t)min_u64(max_u64(rounds, LEAST_IN_FLIGHT), ROUND_MAX_IN_FLIGHT);
 }
 
 /* What goes from reader to reader in a step: all samples, or with order.placement local those that
@@ -96,18 +149,17 @@ static uint64_t sent_bytes(const struct plan *plan, uint32_t reader_count, uint6
     return (uint64_t)((double)all * locality_moved(plan, reader_count));
 }
 
-/* As many steps as make messages of the size that is wanted, and fit. */
-static uint64_t choose_steps(const struct plan *plan, uint32_t reader_count, uint64_t most_slots,
-                             const struct round_record *record, uint64_t limit)
+/* As many steps as make messages of the size that is wanted, with lists that are not too long. */
+static uint64_t wanted_steps(const struct choice *c, uint64_t most_slots)
 {
-    uint64_t pairs = (uint64_t)reader_count * reader_count;
-    uint64_t bytes = max_u64(add_sat(record->bytes, record->ragged.mean_trailer_bytes), 1);
+    const struct plan *plan = c->plan;
+    uint64_t pairs = (uint64_t)c->peers->readers * c->peers->readers;
+    uint64_t bytes = max_u64(add_sat(c->record->bytes, c->record->ragged.mean_trailer_bytes), 1);
     uint64_t steps = size_divide_up(mul_sat(pairs, PAIR_MESSAGE_BYTES),
-                                    max_u64(sent_bytes(plan, reader_count, bytes), 1));
-    steps = min_u64(min_u64(steps, most_slots), plan->steps_per_epoch);
-    while (steps > 1 && packed_bytes(plan, record, steps) > limit)
-        steps--;
-    return steps;
+                                    max_u64(sent_bytes(plan, c->peers->readers, bytes), 1));
+    uint64_t listed = mul_sat(plan->global_batch, sizeof(struct round_item));
+    uint64_t ahead = max_u64(AHEAD_BYTES / (LEAST_IN_FLIGHT + 1) / listed, 1);
+    return min_u64(min_u64(min_u64(steps, most_slots), plan->steps_per_epoch), ahead);
 }
 
 uint64_t round_alone_bytes(uint32_t worker_count)
@@ -126,36 +178,49 @@ static uint64_t choose_steps_alone(const struct plan *plan, uint64_t most_slots,
     return max_u64(min_u64(min_u64(steps, most_slots), plan->steps_per_epoch), 1);
 }
 
-enum status round_shape_choose(const struct plan *plan, uint32_t reader_count, uint32_t slot_count,
-                               const struct round_record *record, uint32_t steps_per_round,
-                               uint64_t buffer_limit_bytes, struct round_shape *ret_shape,
-                               struct error *err)
+/* With several readers, rounds of so many steps, or of fewer where they are not `given`. */
+static enum status choose_shape(const struct choice *c, uint64_t steps, bool given,
+                                struct round_shape *ret_shape, struct error *err)
+{
+    uint64_t part = c->limit / LIMIT_PARTS;
+    struct round_shape shape = whole_shape(steps, 1);
+    if (buffer_bytes(c, shape) > part || c->peers->times_mean > 0)
+        shape = shape_of(c, steps, 1);
+    while (!given && steps > 1 && buffer_bytes(c, shape) > part)
+        shape = shape_of(c, --steps, 1);
+    uint64_t bytes = buffer_bytes(c, shape);
+    if (bytes > c->limit && c->record->ragged.sample_steps > 0)
+        return refuse_step(bytes, c->limit, err);
+    if (bytes > c->limit)
+        return stripe_step(c, ret_shape, err);
+    shape.in_flight = rounds_in_flight(c, shape);
+    *ret_shape = shape;
+    return STATUS_OK;
+}
+
+enum status round_shape_choose(const struct plan *plan, const struct round_peers *peers,
+                               uint32_t slot_count, const struct round_record *record,
+                               uint32_t steps_per_round, uint64_t buffer_limit_bytes,
+                               struct round_shape *ret_shape, struct error *err)
 {
     uint64_t most_slots = slot_count < 4 ? 1 : slot_count / 2;
-    uint64_t step_bytes = packed_bytes(plan, record, 1);
-    if (reader_count == 1) {
-        *ret_shape = (struct round_shape){.steps_per_round = (uint32_t)choose_steps_alone(
-                                              plan, most_slots, record, steps_per_round),
-                                          .stripes_per_step = 1,
-                                          .in_flight = ALONE_IN_FLIGHT};
+    if (peers->readers == 1) {
+        *ret_shape = whole_shape(choose_steps_alone(plan, most_slots, record, steps_per_round), 1);
+        ret_shape->in_flight = ALONE_IN_FLIGHT;
         return STATUS_OK;
     }
-    enum status status =
-        check_steps(plan, record, steps_per_round, most_slots, buffer_limit_bytes, err);
+    const struct choice choice = {
+        .plan = plan,
+        .peers = peers,
+        .record = record,
+        .limit = buffer_limit_bytes,
+        .trainers =
+            peers->rings ? peers->rings : size_divide_up(plan->trainer_count, peers->readers)};
+    enum status status = check_steps(&choice, steps_per_round, most_slots, err);
     if (status != STATUS_OK)
         return status;
-    if (step_bytes > buffer_limit_bytes)
-        return record->ragged.sample_steps > 0
-                   ? refuse_step(step_bytes, buffer_limit_bytes, err)
-                   : stripe_step(plan, record->packed_bytes, buffer_limit_bytes, ret_shape, err);
-    uint64_t steps = steps_per_round
-                         ? steps_per_round
-                         : choose_steps(plan, reader_count, most_slots, record, buffer_limit_bytes);
-    *ret_shape = (struct round_shape){
-        .steps_per_round = (uint32_t)steps,
-        .stripes_per_step = 1,
-        .in_flight = rounds_in_flight(packed_bytes(plan, record, steps), buffer_limit_bytes)};
-    return STATUS_OK;
+    uint64_t steps = steps_per_round ? steps_per_round : wanted_steps(&choice, most_slots);
+    return choose_shape(&choice, steps, steps_per_round > 0, ret_shape, err);
 }
 
 uint64_t plan_ragged_trailer(const struct plan_ragged *ragged, const struct plan *plan,
@@ -213,6 +278,16 @@ uint64_t round_max_trainer_records(const struct plan *plan, struct round_shape s
     return size_divide_up(plan->batch, shape.stripes_per_step) * shape.steps_per_round;
 }
 
+uint64_t round_max_listed(const struct plan *plan, struct round_shape shape)
+{
+    return round_has_passes(shape) ? shape.capacity.listed : round_max_records(plan, shape);
+}
+
+uint64_t round_max_sent(const struct plan *plan, struct round_shape shape)
+{
+    return round_has_passes(shape) ? shape.capacity.sent : round_max_records(plan, shape);
+}
+
 struct round_slice round_slice_at(const struct plan *plan, const struct plan_round *round,
                                   uint64_t step, uint32_t trainer)
 {
@@ -257,9 +332,20 @@ uint64_t round_of_position(const struct plan *plan, struct round_shape shape, ui
 uint64_t round_max_received(const struct plan *plan, struct round_shape shape,
                             uint64_t trainer_count)
 {
-    if (plan->locality == 0 || shape.stripes_per_step == 1)
-        return mul_sat(trainer_count, round_max_trainer_records(plan, shape));
-    return min_u64(mul_sat(trainer_count, plan->batch), round_max_records(plan, shape));
+    uint64_t all =
+        plan->locality == 0 || shape.stripes_per_step == 1
+            ? mul_sat(trainer_count, round_max_trainer_records(plan, shape))
+            : min_u64(mul_sat(trainer_count, plan->batch), round_max_records(plan, shape));
+    return round_has_passes(shape) ? min_u64(all, shape.capacity.received) : all;
+}
+
+struct round_range round_range_at(const struct plan *plan, const struct plan_round *round)
+{
+    uint64_t first = plan_step_first(plan, round->first_step);
+    if (round->stripe_count == 1 || !locality_matters(plan))
+        return (struct round_range){first, plan_step_first(plan, round->end_step)};
+    struct round_slice stripe = round_stripe_at(plan, round, round->first_step);
+    return (struct round_range){first + stripe.first, first + stripe.end};
 }
 
 uint64_t round_max_matched(const struct plan *plan, struct round_shape shape)

@@ -12,12 +12,14 @@
 #define PENSTOCK_PLAN_ROUNDS_ROUND_H
 
 #include "plan/order/plan.h"
+#include "plan/rounds/capacity.h"
 #include "plan/rounds/ragged_limits.h"
 
 struct round_shape {
     uint32_t steps_per_round;  /* 1 or more */
     uint32_t stripes_per_step; /* 1 or more; > 1 only with steps_per_round == 1 */
     uint32_t in_flight;        /* rounds under way at once, ROUND_MAX_IN_FLIGHT at most */
+    struct round_capacity capacity;
 };
 enum { ROUND_MAX_IN_FLIGHT = 4 };
 
@@ -37,16 +39,17 @@ struct round_record {
     uint32_t worker_count;     /* threads of a reader, which copy it */
 };
 
-/* Chooses the shape: messages of at least about 1 MiB per pair of readers, at most
- * `buffer_limit_bytes` of what is packed in a round (whatever the distribution, one reader may have
- * to send all of it, and all of its samples may be the longest ones), at most half the slots of a
- * ring. `steps_per_round` 0 means auto. With one reader nothing is exchanged: a round is one step,
- * or as many as come to about round_alone_bytes() and fit in half the slots, and three rounds are
- * in flight. With more readers two rounds are in flight, and up to four if twice the buffer limit
- * has room for them. INVALID, with more than one reader: steps_per_round beyond half the slots or
- * the limit; one record per trainer exceeds the limit; with ragged fields, which know no stripes, a
- * step does. */
-MUST_USE enum status round_shape_choose(const struct plan *plan, uint32_t reader_count,
+/* Chooses the shape: messages of at least about 1 MiB per pair of readers, at most half the slots
+ * of a ring. A reader's buffers for a round are at most a quarter of `buffer_limit_bytes`, where
+ * that is more than one step, and never more than all of it; all samples may be the longest ones.
+ * Where there is room for whatever a reader may have of such a round, it has that; else rounds have
+ * a capacity. `steps_per_round` 0 means auto. With one reader nothing is exchanged: a round is one
+ * step, or as many as come to about round_alone_bytes() and fit in half the slots, and three rounds
+ * are in flight. With more readers two rounds are in flight, and up to four if half the buffer
+ * limit has room for them. INVALID, with more than one reader: steps_per_round beyond half the
+ * slots or the limit; one record per trainer exceeds the limit; with ragged fields, which know no
+ * stripes, a step does. */
+MUST_USE enum status round_shape_choose(const struct plan *plan, const struct round_peers *peers,
                                         uint32_t slot_count, const struct round_record *record,
                                         uint32_t steps_per_round, uint64_t buffer_limit_bytes,
                                         struct round_shape *ret_shape, struct error *err);
@@ -80,10 +83,22 @@ struct plan_round round_at(const struct plan *plan, struct round_shape shape, ui
 uint64_t round_max_records(const struct plan *plan, struct round_shape shape);
 uint64_t round_max_trainer_records(const struct plan *plan, struct round_shape shape);
 
-/* The most records that a round of this shape carries to a reader with so many trainers. With
+/* The most records of a pass: of one reader's rows, and of these to other readers, both without
+ * copies for further readers of a group; and to a reader with so many trainers. With
  * order.placement local a stripe may hold any part of a trainer's batch. */
+uint64_t round_max_listed(const struct plan *plan, struct round_shape shape);
+uint64_t round_max_sent(const struct plan *plan, struct round_shape shape);
 uint64_t round_max_received(const struct plan *plan, struct round_shape shape,
                             uint64_t trainer_count);
+
+/* Whether readers agree on the passes of each round. */
+static inline bool round_has_passes(struct round_shape shape)
+{
+    return shape.capacity.listed > 0;
+}
+
+/* The positions of the epoch among which the round's are. */
+struct round_range round_range_at(const struct plan *plan, const struct plan_round *round);
 
 /* The slice [first, end) of a trainer's batch in `step` that the round carries, as offsets into the
  * batch. */
