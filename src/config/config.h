@@ -112,8 +112,8 @@ struct config_range {
     X("mix.repeat", mix_repeat, BOOL, "true", 0, 0, KEEPS_ORDER,                                   \
       "false: runs that pass over a source again are refused")                                     \
     X("batch.global_size", global_batch, U64, "256", 1, INT32_MAX, CHANGES_ORDER,                  \
-      "samples in one step, over all trainers; a multiple of delivery.trainers, or of the groups " \
-      "of delivery.mesh")                                                                          \
+      "samples in one step, over all trainers: one or more for each, or for each group of "        \
+      "delivery.mesh; shares differ by one if they do not divide it")                              \
     X("batch.last", last, CHOICE_LAST, "drop", 0, 0, CHANGES_ORDER,                                \
       "samples that do not fill a step: drop, pad (some samples repeat, marked invalid) or "       \
       "partial")                                                                                   \
@@ -372,7 +372,7 @@ MUST_USE enum status config_read_environment(struct config *config, struct error
 MUST_USE enum status config_set(struct config *config, const char *assignment, struct error *err);
 
 /* Checks across options: a dataset.uri or a mix is given, readers.cache_dir is absolute, the
- * store's settings make sense, the global batch is a multiple of the trainers. */
+ * store's settings make sense, the global batch has a sample for each trainer. */
 MUST_USE enum status config_check(const struct config *config, struct error *err);
 
 /* The same of a run of --also, before it has the trainers and the mesh of the training: see
