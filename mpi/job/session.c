@@ -150,6 +150,26 @@ static enum status keep_partition(struct session *session, struct error *err)
     return STATUS_OK;
 }
 
+/* REFUSED: this reader's trainers are of more groups than there is memory for. */
+static enum status check_rings(const struct session *session, struct error *err)
+{
+    const struct job *job = session->job;
+    const struct mesh *mesh = &job->setup.service.mesh;
+    uint32_t count = 0, me = (uint32_t)job->comm.rank;
+    for (uint32_t g = 0; g < job->setup.plan.trainer_count; g++)
+        for (uint32_t c = 0; c < session->groups.counts[g]; c++)
+            count += session->groups.readers[(size_t)g * session->groups.most + c] == me;
+    if (count <= job->setup.demand.ring_count)
+        return STATUS_OK;
+    return error_set(err, STATUS_REFUSED,
+                     "reader %d on %s has trainers of %" PRIu32 " groups, and memory for %" PRIu32
+                     ": start ranks in blocks, one node after another, as delivery.mesh has them, "
+                     "or set delivery.trainers_per_reader to the most trainers of a reader, which "
+                     "are %" PRIu32 " here (of %" PRIu32 ")",
+                     job->comm.rank, job->comm.node_name, count, job->setup.demand.ring_count,
+                     session->trainer_count, mesh->rank_count);
+}
+
 /* What each reader's trainers need, and the layout of this one's rings. REFUSED: it is larger than
  * there is memory for. */
 static enum status map_needs(struct session *session, struct error *err)
@@ -160,6 +180,8 @@ static enum status map_needs(struct session *session, struct error *err)
         &session->needs, &setup->shares, (uint32_t)job->comm.size, session->reader_of_trainer, err);
     if (status == STATUS_OK && job->partitions.of)
         status = keep_partition(session, err);
+    if (status == STATUS_OK)
+        status = check_rings(session, err);
     if (status != STATUS_OK)
         return status;
     session->layout = setup->layout;

@@ -83,13 +83,14 @@ static enum status too_late(const struct session *session, uint64_t connected, u
     struct text missing = {0};
     name_missing(job, &missing);
     bool first_session = session->session_count == 0;
-    enum status status =
-        error_set(err, STATUS_TIMEOUT,
-                  "%" PRIu64 " of %" PRIu64 " trainer%s connected within %" PRIu64
-                  " s (%s), without rank %s: are all of them started%s, with PENSTOCK_RUN_DIR=%s?",
-                  connected, job->config.trainers, count_plural(job->config.trainers), timeout_s,
-                  first_session ? "delivery.connect_timeout" : "delivery.reconnect_timeout",
-                  missing.data ? missing.data : "", first_session ? "" : " again", job->run_dir);
+    enum status status = error_set(
+        err, STATUS_TIMEOUT,
+        "%" PRIu64 " of %" PRIu64 " trainer%s connected within %" PRIu64
+        " s (%s), without rank %s: are all of them started%s, on nodes that have a reader, with "
+        "PENSTOCK_RUN_DIR=%s?",
+        connected, job->config.trainers, count_plural(job->config.trainers), timeout_s,
+        first_session ? "delivery.connect_timeout" : "delivery.reconnect_timeout",
+        missing.data ? missing.data : "", first_session ? "" : " again", job->run_dir);
     text_done(&missing);
     return status;
 }

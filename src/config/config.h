@@ -157,6 +157,9 @@ struct config_range {
       "of the free room")                                                                          \
     X("delivery.trainers", trainers, U64, "1", 1, 65536, KEEPS_ORDER,                              \
       "trainer processes, over all nodes")                                                         \
+    X("delivery.trainers_per_reader", trainers_per_reader, AUTO_U64, "auto", 1, 65536,             \
+      KEEPS_ORDER,                                                                                 \
+      "most trainers that a reader serves, and has memory for; auto: an equal share of all")       \
     X("delivery.mesh", mesh, LIST, "", 0, 0, KEEPS_ORDER,                                          \
       "axes of the mesh of trainers, and their sizes, whose product is delivery.trainers: [pp: "   \
       "2, dp: 4, tp: 2]; the last axis is fastest; \"\": each trainer has samples of its own")     \

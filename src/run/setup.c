@@ -327,6 +327,12 @@ static struct order order_of(const struct plan *plan, uint64_t fingerprint)
                           .locality = plan->locality};
 }
 
+uint32_t run_trainers_served(const struct config *config, uint64_t reader_count)
+{
+    uint64_t even = size_divide_up(config->trainers, reader_count);
+    return (uint32_t)min_u64(max_u64(even, config->trainers_per_reader), config->trainers);
+}
+
 uint32_t run_locality(const struct run_shape *shape, uint32_t trainer_count)
 {
     uint64_t nodes = size_divide_up(shape->reader_count, shape->readers_on_node);
@@ -438,12 +444,20 @@ static enum status settle_with(const struct config *config, const struct dataset
                                      shape, fragments, setup, err);
 }
 
-/* Trainers come in blocks, as many to each reader. */
+/* Trainers come in blocks, as many to each reader; or as many as a reader may serve to some. */
 static enum status spread(const struct mesh *mesh, struct run_shape *shape, struct error *err)
 {
-    return mesh_spread(mesh, shape->reader_count, &shape->ring_count, &shape->copies)
-               ? STATUS_OK
-               : error_set(err, STATUS_NO_MEMORY, "no memory for the groups of the mesh");
+    uint32_t readers = shape->reader_count, rings, copies;
+    uint32_t even = (uint32_t)size_divide_up(mesh->rank_count, readers);
+    bool spread = mesh_spread(mesh, readers, &shape->ring_count, &shape->copies);
+    if (spread && shape->trainers_served > even) {
+        readers = mesh->rank_count / shape->trainers_served;
+        spread = mesh_spread(mesh, readers, &rings, &copies);
+        if (spread)
+            shape->ring_count = max_u32(shape->ring_count, min_u32(rings, shape->trainers_served));
+    }
+    return spread ? STATUS_OK
+                  : error_set(err, STATUS_NO_MEMORY, "no memory for the groups of the mesh");
 }
 
 static enum status narrow_for(const struct shares *shares, const struct dataset *whole,

@@ -90,6 +90,10 @@ MUST_USE enum status run_setup_narrow(const struct run_setup *setup, const struc
                                       struct shares *ret_shares, uint32_t *ret_partition,
                                       struct error *err);
 
+/* The most trainers that one reader serves: with trainers spread evenly, or more if the
+ * configuration says so. */
+uint32_t run_trainers_served(const struct config *config, uint64_t reader_count);
+
 /* The locality of a run with order.placement local, before it is known who is where: as many
  * trainers on each node, in blocks. */
 uint32_t run_locality(const struct run_shape *shape, uint32_t trainer_count);

@@ -114,7 +114,8 @@ enum status hello_judge(const struct server *server, const struct protocol_hello
     if (server->trainer_count == server->max_trainers && !trainer_of_rank(server, hello->rank))
         return error_set(err, STATUS_REFUSED,
                          "trainer %" PRIu32 " is one too many: reader %" PRIu32 " serves %" PRIu32
-                         " trainers",
+                         " trainers; set delivery.trainers_per_reader to the most that one reader "
+                         "is to serve",
                          hello->rank, server->reader, server->max_trainers);
     return STATUS_OK;
 }
