@@ -45,7 +45,7 @@ static void claim_trainers(struct session *session, uint32_t *claims)
 static enum status share_claims(struct session *session, uint32_t *claims, struct error *err)
 {
     const struct job *job = session->job;
-    size_t total = job->config.trainers;
+    size_t total = job->setup.service.world_size;
     MPI_Request requests[2];
     MPI_Iallreduce(MPI_IN_PLACE, session->reader_of_trainer, (int)total, MPI_UINT32_T, MPI_MAX,
                    job->comm.world, &requests[0]);
@@ -76,7 +76,7 @@ void session_free_map(struct session *session)
 static enum status new_map(struct session *session, uint32_t count, struct error *err)
 {
     const struct job *job = session->job;
-    size_t total = job->config.trainers, groups = job->setup.plan.trainer_count;
+    size_t total = job->setup.service.world_size, groups = job->setup.plan.trainer_count;
     session_free_map(session);
     session->groups.most = job->setup.demand.copies;
     session->reader_of_trainer = calloc(total, sizeof *session->reader_of_trainer);
@@ -185,6 +185,8 @@ static enum status map_needs(struct session *session, struct error *err)
     if (status != STATUS_OK)
         return status;
     session->layout = setup->layout;
+    if (config_least_trainers(&job->config) < job->config.trainers)
+        run_setup_lay_out(setup, job->dataset, &session->layout);
     needs_lay_out(&session->needs.needs[session->needs.of[job->comm.rank]], &session->layout);
     status = ring_layout_settle(&session->layout, err);
     if (status == STATUS_OK && session->layout.total_bytes > setup->layout.total_bytes)
@@ -253,7 +255,7 @@ void session_free_assigners(struct session *session)
 static enum status new_partition(const struct job *job, uint32_t partition,
                                  struct partition_assigner *to, struct error *err)
 {
-    size_t readers = (size_t)job->comm.size, groups = job->setup.plan.trainer_count;
+    size_t readers = (size_t)job->comm.size, groups = job->setup.most_groups;
     uint32_t count = 0, most = job->setup.demand.copies;
     *to = (struct partition_assigner){.numbers = calloc(readers, sizeof *to->numbers),
                                       .readers = calloc(readers, sizeof *to->readers),
@@ -282,6 +284,7 @@ static enum status assign_partition(const struct session *session, uint32_t p, s
     if (status != STATUS_OK)
         return status;
     if (partition->assigner) {
+        assigner_set_trainers(partition->assigner, job->setup.plan.trainer_count);
         assigner_go_on(partition->assigner, partition->groups.readers);
         return STATUS_OK;
     }
@@ -334,13 +337,15 @@ static void tell_pages(struct session *session)
 
 /* Collective. A trainer that has died may still count with its reader when the process in its place
  * is with another one: some 10 ms later it does not. All ranks find the same. */
-static enum status await_and_map(struct session *session, bool quiet, struct error *err)
+static enum status await_and_map(struct job *job, struct session *session, bool quiet,
+                                 struct error *err)
 {
     enum { TRIES = 100 };
     for (uint32_t tries = 1;; tries++) {
         enum status status = session_await_trainers(session, quiet, err);
         if (status != STATUS_OK || session->over)
             return status;
+        session_resize(job, session, session_world_size(session));
         status = map_trainers(session, err);
         if (status != STATUS_INVALID || tries == TRIES)
             return status;
@@ -349,7 +354,8 @@ static enum status await_and_map(struct session *session, bool quiet, struct err
 
 enum status session_gather(struct job *job, struct session *session, bool quiet, struct error *err)
 {
-    enum status status = await_and_map(session, quiet, err);
+    session->resized = false;
+    enum status status = await_and_map(job, session, quiet, err);
     if (status == STATUS_OK && session->over) {
         job_finish_well(job);
         return STATUS_OK;

@@ -157,6 +157,8 @@ struct config_range {
       "of the free room")                                                                          \
     X("delivery.trainers", trainers, U64, "1", 1, 65536, KEEPS_ORDER,                              \
       "trainer processes, over all nodes")                                                         \
+    X("delivery.trainers_least", trainers_least, AUTO_U64, "auto", 1, 65536, KEEPS_ORDER,          \
+      "fewest trainers, if their number may change when all start again; auto: it stays")          \
     X("delivery.trainers_per_reader", trainers_per_reader, AUTO_U64, "auto", 1, 65536,             \
       KEEPS_ORDER,                                                                                 \
       "most trainers that a reader serves, and has memory for; auto: an equal share of all")       \
@@ -447,6 +449,12 @@ bool config_has_coordinate(const char *coordinates, uint32_t size, uint32_t coor
 
 /* Among how many the global batch is divided: the groups of the mesh, or the trainers. */
 uint32_t config_group_count(const struct config *config);
+
+/* The fewest trainers that a session may have: delivery.trainers_least, or delivery.trainers. */
+static inline uint32_t config_least_trainers(const struct config *config)
+{
+    return (uint32_t)(config->trainers_least > 0 ? config->trainers_least : config->trainers);
+}
 
 /* order.epochs as a number: where it is 0, more epochs than any trainer lives for, and so few that
  * cursors stay below 2^62. */
