@@ -17,7 +17,7 @@ came once. Takes less than a minute, and needs an MPI, as penstock-run does.
   --samples N    samples of the dataset, 160 KiB each ($samples)
   --epochs N     epochs ($epochs)
   --readers N    reader ranks ($readers)
-  --trainers N   trainer processes; divides the global batch of 64 ($trainers)
+  --trainers N   trainer processes, at most 64 ($trainers)
   --demo DIR     where dataset, configuration and results go ($demo)
   -h, --help
 

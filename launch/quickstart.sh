@@ -16,7 +16,7 @@ trainers over it under one mpirun. Ends with what came out of it.
   --samples N    samples of the demo dataset, 160 KiB each (2000)
   --epochs N     epochs (2)
   --readers N    reader ranks (2)
-  --trainers N   trainer processes; divides the global batch of 64 (2)
+  --trainers N   trainer processes, at most 64 (2)
   --demo DIR     where dataset and results go ($root/demo)
   -h, --help
 USAGE

@@ -66,7 +66,8 @@ void tally_begin(struct tally *tally, bool skipped)
     for (uint32_t peer = 0; peer < tally->session->trainer_count; peer++) {
         uint64_t *given = &tally->session->given[server_trainer_rank(job->server, peer)];
         uint64_t cursor = given_cursor(tally, peer, INT64_MAX);
-        if (!skipped && (tally->session->session_count == 1 || cursor < *given))
+        if (!skipped &&
+            (tally->session->session_count == 1 || tally->session->resized || cursor < *given))
             *given = cursor;
         if (*given > tally->reached)
             tally->reached = *given;

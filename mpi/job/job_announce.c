@@ -185,7 +185,8 @@ static void describe_readers(const struct job *job, struct text *out)
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     if (job->core_count < cpus)
         text_append(out, " on %u of %ld cpus", job->core_count, cpus);
-    text_append(out, " and %u trainer%s each; run_dir %s\n", shape->trainers_served,
+    text_append(out, " and %s%u trainer%s each; run_dir %s\n",
+                job->config.trainers_per_reader > 0 ? "up to " : "", shape->trainers_served,
                 count_plural(shape->trainers_served), job->run_dir);
 }
 

@@ -241,7 +241,7 @@ enum status job_settle(struct job *job, struct session *session, const struct jo
         .reader_count = (uint32_t)comm->size,
         .readers_on_node =
             (uint32_t)job_reduce(comm, (uint64_t)comm->node_size, MPI_MAX, comm->world),
-        .trainers_served = (uint32_t)size_divide_up(job->config.trainers, (uint64_t)comm->size),
+        .trainers_served = run_trainers_served(&job->config, (uint64_t)comm->size),
         .worker_count =
             (uint32_t)job_reduce(comm, job->placement.worker_count, MPI_MAX, comm->world),
         .transform = job->made,

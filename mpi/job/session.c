@@ -45,7 +45,7 @@ static void claim_trainers(struct session *session, uint32_t *claims)
 static enum status share_claims(struct session *session, uint32_t *claims, struct error *err)
 {
     const struct job *job = session->job;
-    size_t total = job->config.trainers;
+    size_t total = job->setup.service.world_size;
     MPI_Request requests[2];
     MPI_Iallreduce(MPI_IN_PLACE, session->reader_of_trainer, (int)total, MPI_UINT32_T, MPI_MAX,
                    job->comm.world, &requests[0]);
@@ -76,7 +76,7 @@ void session_free_map(struct session *session)
 static enum status new_map(struct session *session, uint32_t count, struct error *err)
 {
     const struct job *job = session->job;
-    size_t total = job->config.trainers, groups = job->setup.plan.trainer_count;
+    size_t total = job->setup.service.world_size, groups = job->setup.plan.trainer_count;
     session_free_map(session);
     session->groups.most = job->setup.demand.copies;
     session->reader_of_trainer = calloc(total, sizeof *session->reader_of_trainer);
@@ -150,6 +150,26 @@ static enum status keep_partition(struct session *session, struct error *err)
     return STATUS_OK;
 }
 
+/* REFUSED: this reader's trainers are of more groups than there is memory for. */
+static enum status check_rings(const struct session *session, struct error *err)
+{
+    const struct job *job = session->job;
+    const struct mesh *mesh = &job->setup.service.mesh;
+    uint32_t count = 0, me = (uint32_t)job->comm.rank;
+    for (uint32_t g = 0; g < job->setup.plan.trainer_count; g++)
+        for (uint32_t c = 0; c < session->groups.counts[g]; c++)
+            count += session->groups.readers[(size_t)g * session->groups.most + c] == me;
+    if (count <= job->setup.demand.ring_count)
+        return STATUS_OK;
+    return error_set(err, STATUS_REFUSED,
+                     "reader %d on %s has trainers of %" PRIu32 " groups, and memory for %" PRIu32
+                     ": start ranks in blocks, one node after another, as delivery.mesh has them, "
+                     "or set delivery.trainers_per_reader to the most trainers of a reader, which "
+                     "are %" PRIu32 " here (of %" PRIu32 ")",
+                     job->comm.rank, job->comm.node_name, count, job->setup.demand.ring_count,
+                     session->trainer_count, mesh->rank_count);
+}
+
 /* What each reader's trainers need, and the layout of this one's rings. REFUSED: it is larger than
  * there is memory for. */
 static enum status map_needs(struct session *session, struct error *err)
@@ -160,9 +180,13 @@ static enum status map_needs(struct session *session, struct error *err)
         &session->needs, &setup->shares, (uint32_t)job->comm.size, session->reader_of_trainer, err);
     if (status == STATUS_OK && job->partitions.of)
         status = keep_partition(session, err);
+    if (status == STATUS_OK)
+        status = check_rings(session, err);
     if (status != STATUS_OK)
         return status;
     session->layout = setup->layout;
+    if (config_least_trainers(&job->config) < job->config.trainers)
+        run_setup_lay_out(setup, job->dataset, &session->layout);
     needs_lay_out(&session->needs.needs[session->needs.of[job->comm.rank]], &session->layout);
     status = ring_layout_settle(&session->layout, err);
     if (status == STATUS_OK && session->layout.total_bytes > setup->layout.total_bytes)
@@ -231,7 +255,7 @@ void session_free_assigners(struct session *session)
 static enum status new_partition(const struct job *job, uint32_t partition,
                                  struct partition_assigner *to, struct error *err)
 {
-    size_t readers = (size_t)job->comm.size, groups = job->setup.plan.trainer_count;
+    size_t readers = (size_t)job->comm.size, groups = job->setup.most_groups;
     uint32_t count = 0, most = job->setup.demand.copies;
     *to = (struct partition_assigner){.numbers = calloc(readers, sizeof *to->numbers),
                                       .readers = calloc(readers, sizeof *to->readers),
@@ -260,6 +284,7 @@ static enum status assign_partition(const struct session *session, uint32_t p, s
     if (status != STATUS_OK)
         return status;
     if (partition->assigner) {
+        assigner_set_trainers(partition->assigner, job->setup.plan.trainer_count);
         assigner_go_on(partition->assigner, partition->groups.readers);
         return STATUS_OK;
     }
@@ -312,13 +337,15 @@ static void tell_pages(struct session *session)
 
 /* Collective. A trainer that has died may still count with its reader when the process in its place
  * is with another one: some 10 ms later it does not. All ranks find the same. */
-static enum status await_and_map(struct session *session, bool quiet, struct error *err)
+static enum status await_and_map(struct job *job, struct session *session, bool quiet,
+                                 struct error *err)
 {
     enum { TRIES = 100 };
     for (uint32_t tries = 1;; tries++) {
         enum status status = session_await_trainers(session, quiet, err);
         if (status != STATUS_OK || session->over)
             return status;
+        session_resize(job, session, session_world_size(session));
         status = map_trainers(session, err);
         if (status != STATUS_INVALID || tries == TRIES)
             return status;
@@ -327,7 +354,8 @@ static enum status await_and_map(struct session *session, bool quiet, struct err
 
 enum status session_gather(struct job *job, struct session *session, bool quiet, struct error *err)
 {
-    enum status status = await_and_map(session, quiet, err);
+    session->resized = false;
+    enum status status = await_and_map(job, session, quiet, err);
     if (status == STATUS_OK && session->over) {
         job_finish_well(job);
         return STATUS_OK;

@@ -39,7 +39,7 @@ enum status session_keep_trainers(struct session *session, struct error *err)
     enum status status = look_around(session, err);
     if (status == STATUS_OK)
         server_announce(job->server, server_trainer_count(job->server),
-                        (uint32_t)job->config.trainers);
+                        job->setup.service.world_size);
     return status;
 }
 
@@ -55,6 +55,10 @@ static void wait_a_little(struct session *session, uint64_t duration_ns, enum st
     } while (clock_now_ns() < end);
 }
 
+/* What ranks tell one another, added up. LIVE: of those that are connected, without trainers that
+ * left early. */
+enum { CONNECTED, LIVE, AT_END, FAILED, LATE, OLD_STATES, OVER, NOTES };
+
 /* Collective: which trainers are missing, as "3, 5 and 2 more". */
 static void name_missing(const struct job *job, struct text *out)
 {
@@ -67,12 +71,42 @@ static void name_missing(const struct job *job, struct text *out)
         there[server_trainer_rank(job->server, peer)] = 1;
     comm_reduce(&job->comm, there, job->config.trainers, MPI_UINT32_T, MPI_SUM, job->comm.world);
     uint64_t missing = 0;
-    for (uint64_t rank = 0; rank < job->config.trainers; rank++)
+    for (uint64_t rank = 0; rank < job->setup.service.world_size; rank++)
         if (there[rank] == 0 && missing++ < MOST_NAMES)
             text_append(out, "%s%" PRIu64, missing > 1 ? ", " : "", rank);
     if (missing > MOST_NAMES)
         text_append(out, " and %" PRIu64 " more", missing - MOST_NAMES);
     free(there);
+}
+
+/* Collective: the least and the greatest world size of trainers that are there; of none INT64_MAX
+ * and 0. */
+static void range_world_sizes(const struct session *session, uint64_t *ret_least,
+                              uint64_t *ret_most)
+{
+    const struct job *job = session->job;
+    uint64_t here = server_world_size(job->server);
+    *ret_least = job_reduce(&job->comm, here > 0 ? here : INT64_MAX, MPI_MIN, job->comm.world);
+    *ret_most = job_reduce(&job->comm, here, MPI_MAX, job->comm.world);
+}
+
+uint32_t session_world_size(const struct session *session)
+{
+    uint64_t least, most;
+    if (config_least_trainers(&session->job->config) == session->job->config.trainers)
+        return session->job->setup.service.world_size;
+    range_world_sizes(session, &least, &most);
+    return least == most ? (uint32_t)most : 0;
+}
+
+/* Collective. Whether all trainers are there: those that left early count, unless their number has
+ * changed. */
+static bool all_are_there(const struct session *session, const uint64_t notes[])
+{
+    uint32_t now = session->job->setup.service.world_size, size = session_world_size(session);
+    return size == now || notes[CONNECTED] == 0 || notes[LIVE] == 0
+               ? notes[CONNECTED] >= now
+               : size > 0 && notes[LIVE] >= size;
 }
 
 /* Collective. */
@@ -81,15 +115,23 @@ static enum status too_late(const struct session *session, uint64_t connected, u
 {
     const struct job *job = session->job;
     struct text missing = {0};
+    uint64_t least = INT64_MAX, most, trainers = job->setup.service.world_size;
+    range_world_sizes(session, &least, &most);
+    if (least < most)
+        return error_set(err, STATUS_TIMEOUT,
+                         "trainers of world sizes %" PRIu64 " and %" PRIu64
+                         " have come, and of neither all: start them with one WORLD_SIZE",
+                         least, most);
     name_missing(job, &missing);
     bool first_session = session->session_count == 0;
-    enum status status =
-        error_set(err, STATUS_TIMEOUT,
-                  "%" PRIu64 " of %" PRIu64 " trainer%s connected within %" PRIu64
-                  " s (%s), without rank %s: are all of them started%s, with PENSTOCK_RUN_DIR=%s?",
-                  connected, job->config.trainers, count_plural(job->config.trainers), timeout_s,
-                  first_session ? "delivery.connect_timeout" : "delivery.reconnect_timeout",
-                  missing.data ? missing.data : "", first_session ? "" : " again", job->run_dir);
+    enum status status = error_set(
+        err, STATUS_TIMEOUT,
+        "%" PRIu64 " of %" PRIu64 " trainer%s connected within %" PRIu64
+        " s (%s), without rank %s: are all of them started%s, on nodes that have a reader, with "
+        "PENSTOCK_RUN_DIR=%s?",
+        connected, trainers, count_plural(trainers), timeout_s,
+        first_session ? "delivery.connect_timeout" : "delivery.reconnect_timeout",
+        missing.data ? missing.data : "", first_session ? "" : " again", job->run_dir);
     text_done(&missing);
     return status;
 }
@@ -157,7 +199,7 @@ static uint64_t count_at_end(const struct session *session)
 /* Whether, as the readers before these told, all trainers had their last batch. */
 static bool all_had_all(const struct session *session)
 {
-    for (uint64_t rank = 0; rank < session->job->config.trainers; rank++)
+    for (uint64_t rank = 0; rank < session->job->setup.service.world_size; rank++)
         if (session->left_off[rank] != end_cursor(session->job) + 1)
             return false;
     return true;
@@ -177,14 +219,12 @@ static void warn_of_states(struct session *session, uint64_t old_states)
     text_done(&warning);
 }
 
-/* What ranks tell one another, added up. */
-enum { CONNECTED, AT_END, FAILED, LATE, OLD_STATES, OVER, NOTES };
-
 static void compare_notes(const struct session *session, bool failed, bool late, bool over,
                           uint64_t ret_notes[NOTES])
 {
     const struct job *job = session->job;
     ret_notes[CONNECTED] = server_trainer_count(job->server);
+    ret_notes[LIVE] = server_connected_count(job->server);
     ret_notes[AT_END] = count_at_end(session);
     ret_notes[FAILED] = failed;
     ret_notes[LATE] = late;
@@ -220,8 +260,8 @@ static void say_waiting(const struct job *job, uint64_t connected, uint64_t *tol
     if (job->comm.rank != 0 || job->also || clock_now_ns() - *told_ns <= 5 * second_ns)
         return;
     *told_ns = clock_now_ns();
-    fprintf(stderr, "waiting for trainers: %" PRIu64 " of %" PRIu64 " connected\n", connected,
-            job->config.trainers);
+    fprintf(stderr, "waiting for trainers: %" PRIu64 " of %" PRIu32 " connected\n", connected,
+            job->setup.service.world_size);
 }
 
 /* Ranks compare notes every few milliseconds. */
@@ -245,7 +285,7 @@ enum status session_await_trainers(struct session *session, bool quiet, struct e
         warn_of_states(session, notes[OLD_STATES]);
         if (notes[FAILED])
             return comm_agree(&job->comm, status, err);
-        if (notes[CONNECTED] >= job->config.trainers)
+        if (all_are_there(session, notes))
             return STATUS_OK;
         session->over = notes[OVER] > 0 || (notes[LATE] && notes[CONNECTED] == notes[AT_END] &&
                                             (notes[CONNECTED] > 0 || all_had_all(session)));
@@ -253,7 +293,7 @@ enum status session_await_trainers(struct session *session, bool quiet, struct e
             return STATUS_OK;
         if (notes[LATE])
             return too_late(session, notes[CONNECTED], timeout_s, err);
-        server_announce(job->server, (uint32_t)notes[CONNECTED], (uint32_t)job->config.trainers);
+        server_announce(job->server, (uint32_t)notes[CONNECTED], job->setup.service.world_size);
         if (!quiet)
             say_waiting(job, notes[CONNECTED], &told);
     }

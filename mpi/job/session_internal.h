@@ -15,9 +15,22 @@ MUST_USE enum status session_look_after_children(struct session *session, struct
  * something else takes long. Errors as session_gather(), of this reader alone. */
 MUST_USE enum status session_keep_trainers(struct session *session, struct error *err);
 
-/* Collective: waits until all trainers of the run have said hello to some reader.
- * Errors as session_gather(). */
+/* Collective: waits until all trainers of the run have said hello to some reader: as many as in the
+ * session before, or as all of them say. Errors as session_gather(). */
 MUST_USE enum status session_await_trainers(struct session *session, bool quiet, struct error *err);
+
+/* Collective: the same on all ranks. The world size of all trainers that are there; 0: there are
+ * none, or they have several. */
+uint32_t session_world_size(const struct session *session);
+
+/* session_resize.c. Before trainers are mapped: the run goes on with as many trainers as have come.
+ * What is known of those before, who are gone, is forgotten. */
+void session_resize(struct job *job, struct session *session, uint32_t trainers);
+
+/* After that, with the trainers' wishes. REFUSED: some trainers go on from a state, and others do
+ * not: these would get what the others had. */
+MUST_USE enum status session_check_resized(const struct session *session, const uint64_t *wishes,
+                                           struct error *err);
 
 /* session_attendance.c: notes the cursors of trainers that have gone on since the last session's
  * end, for those who come fresh should these die. */

@@ -54,7 +54,7 @@ enum status session_note_locality(struct session *session, uint32_t rank, uint32
 static bool left_apart(const struct session *session)
 {
     uint64_t first = 0;
-    for (uint32_t t = 0; t < session->job->config.trainers; t++) {
+    for (uint32_t t = 0; t < session->job->setup.service.world_size; t++) {
         first = first ? first : session->left_off[t];
         if (session->left_off[t] && session->left_off[t] != first)
             return true;
@@ -170,7 +170,7 @@ enum status session_settle_locality(struct job *job, struct session *session, st
 {
     if (job->setup.plan.locality == 0)
         return STATUS_OK;
-    if (session->session_count == 0) {
+    if (session->session_count == 0 || session->resized) {
         uint32_t number;
         enum status status = forget_strangers(session, err);
         if (status == STATUS_OK)

@@ -135,7 +135,7 @@ enum status session_settle_start(struct session *session, bool quiet, struct err
 {
     const struct job *job = session->job;
     const struct ring_service *service = &job->setup.service;
-    struct wishes wishes = {.count = job->config.trainers};
+    struct wishes wishes = {.count = service->world_size};
     wishes.wish = calloc(wishes.count, sizeof *wishes.wish);
     enum status status = STATUS_OK;
     if (!wishes.wish)
@@ -149,6 +149,8 @@ enum status session_settle_start(struct session *session, bool quiet, struct err
     share_wishes(session, &wishes);
     begin_together(session, &wishes);
     status = check_states(job, &wishes, err);
+    if (status == STATUS_OK)
+        status = session_check_resized(session, wishes.wish, err);
     uint64_t before = job_cursor(job, session->start_epoch, session->start_step);
     uint64_t start = status == STATUS_OK ? least_cursor(session, &wishes) : before, cursor;
     server_set_start(job->server, start);

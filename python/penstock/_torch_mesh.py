@@ -76,7 +76,8 @@ class Place:
         if groups > 1 and not self._is_even(batch):
             raise Invalid(
                 f"epoch {batch.epoch} step {batch.step} has a number of samples that need not divide among "
-                f"{self._info.group_count} groups: set batch.last to drop or pad, and leave the budget out"
+                f"{self._info.group_count} groups: set batch.global_size to a multiple of these, batch.last to drop or pad, and "
+                "leave the budget out"
             )
         divided.update(dict.fromkeys(data, 0))
         shape[0] *= groups
@@ -85,7 +86,7 @@ class Place:
         """Whether all groups have equally many samples of the step."""
         info = self._info
         if not self._is_partial:
-            return True
+            return info.global_batch_size % info.group_count == 0
         left = info.dataset_samples - batch.step * info.global_batch_size
         return batch.bound == 0 and min(left, info.global_batch_size) % info.group_count == 0
 

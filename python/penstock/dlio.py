@@ -32,16 +32,16 @@ class DataLoader(BaseDataLoader):
         if self.dataset_type is not DatasetType.TRAIN:
             raise Invalid("penstock.dlio reads training data alone: set workflow.evaluation to False")
         self._loader = Loader(rank=self._args.my_rank, world_size=self._args.comm_size)
-        served, info = self._loader.batch_size, self._loader.info
+        info = self._loader.info
         if info.group_count != info.world_size:
             raise Invalid(
                 f"DLIO counts the samples of each of its {info.world_size} ranks, and by delivery.mesh there are "
                 f"{info.group_count} groups of ranks with the same samples: leave delivery.mesh out"
             )
-        if served != self.batch_size:
+        if info.global_batch_size != self.batch_size * info.world_size:
             raise Invalid(
-                f"reader.batch_size is {self.batch_size}, and the service gives each of {info.world_size} trainers "
-                f"{served} samples of {info.global_batch_size}: batch.global_size has to be "
+                f"reader.batch_size is {self.batch_size}, and the service gives {info.world_size} trainers "
+                f"{info.global_batch_size} samples together: batch.global_size has to be "
                 f"{self.batch_size * info.world_size}"
             )
         if self._args.epochs > info.epochs:

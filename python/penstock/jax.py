@@ -166,6 +166,12 @@ def _places(loader, sharding, fields):
     places = Places(loader)
     rows = places.rows(rows_alone(sharding))
     is_unequal = info.steps_per_epoch * info.global_batch_size != info.dataset_samples
+    groups = info.group_count
+    if info.global_batch_size % groups and places.divide_rows(rows):
+        raise Invalid(
+            f"batch.global_size {info.global_batch_size} is not a multiple of the {groups} that share a step, which get unequal "
+            f"numbers of samples, and the blocks of a jax.Array are equal: use one device, or set batch.global_size to a multiple"
+        )
     if is_unequal and loader.state()["last"] == "partial" and places.divide_rows(rows):
         raise Invalid(
             "steps have unequal numbers of samples, as the last one of an epoch (batch.last: partial) or batches by budget "

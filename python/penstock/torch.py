@@ -236,7 +236,7 @@ class Loader:
 
     @property
     def batch_size(self):
-        """Samples of a batch of this process."""
+        """The most samples of a batch of this process."""
         return self.info.batch_size
 
     @property

@@ -204,16 +204,13 @@ static enum status check_global_batch(unsigned long long global_batch, const str
                                       struct error *err)
 {
     unsigned long long trainers = config_group_count(config);
-    unsigned long long over = global_batch % trainers, below = global_batch - over;
-    if (over == 0)
+    if (global_batch >= trainers)
         return STATUS_OK;
-    char or_below[32] = "";
-    if (below > 0)
-        snprintf(or_below, sizeof or_below, "%llu or ", below);
     return error_set(err, STATUS_INVALID,
-                     "batch.global_size %llu is not a multiple of %s %llu: set it to %s%llu",
+                     "batch.global_size %llu is less than %s %llu: a step has a sample for each; "
+                     "raise it to at least %llu",
                      global_batch, *config->mesh ? "delivery.mesh's groups," : "delivery.trainers",
-                     trainers, or_below, below + trainers);
+                     trainers, trainers);
 }
 
 static enum status check_uris(const char *list, struct error *err)

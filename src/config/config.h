@@ -112,8 +112,8 @@ struct config_range {
     X("mix.repeat", mix_repeat, BOOL, "true", 0, 0, KEEPS_ORDER,                                   \
       "false: runs that pass over a source again are refused")                                     \
     X("batch.global_size", global_batch, U64, "256", 1, INT32_MAX, CHANGES_ORDER,                  \
-      "samples in one step, over all trainers; a multiple of delivery.trainers, or of the groups " \
-      "of delivery.mesh")                                                                          \
+      "samples in one step, over all trainers: one or more for each, or for each group of "        \
+      "delivery.mesh; shares differ by one if they do not divide it")                              \
     X("batch.last", last, CHOICE_LAST, "drop", 0, 0, CHANGES_ORDER,                                \
       "samples that do not fill a step: drop, pad (some samples repeat, marked invalid) or "       \
       "partial")                                                                                   \
@@ -157,6 +157,11 @@ struct config_range {
       "of the free room")                                                                          \
     X("delivery.trainers", trainers, U64, "1", 1, 65536, KEEPS_ORDER,                              \
       "trainer processes, over all nodes")                                                         \
+    X("delivery.trainers_least", trainers_least, AUTO_U64, "auto", 1, 65536, KEEPS_ORDER,          \
+      "fewest trainers, if their number may change when all start again; auto: it stays")          \
+    X("delivery.trainers_per_reader", trainers_per_reader, AUTO_U64, "auto", 1, 65536,             \
+      KEEPS_ORDER,                                                                                 \
+      "most trainers that a reader serves, and has memory for; auto: an equal share of all")       \
     X("delivery.mesh", mesh, LIST, "", 0, 0, KEEPS_ORDER,                                          \
       "axes of the mesh of trainers, and their sizes, whose product is delivery.trainers: [pp: "   \
       "2, dp: 4, tp: 2]; the last axis is fastest; \"\": each trainer has samples of its own")     \
@@ -372,7 +377,7 @@ MUST_USE enum status config_read_environment(struct config *config, struct error
 MUST_USE enum status config_set(struct config *config, const char *assignment, struct error *err);
 
 /* Checks across options: a dataset.uri or a mix is given, readers.cache_dir is absolute, the
- * store's settings make sense, the global batch is a multiple of the trainers. */
+ * store's settings make sense, the global batch has a sample for each trainer. */
 MUST_USE enum status config_check(const struct config *config, struct error *err);
 
 /* The same of a run of --also, before it has the trainers and the mesh of the training: see
@@ -444,6 +449,12 @@ bool config_has_coordinate(const char *coordinates, uint32_t size, uint32_t coor
 
 /* Among how many the global batch is divided: the groups of the mesh, or the trainers. */
 uint32_t config_group_count(const struct config *config);
+
+/* The fewest trainers that a session may have: delivery.trainers_least, or delivery.trainers. */
+static inline uint32_t config_least_trainers(const struct config *config)
+{
+    return (uint32_t)(config->trainers_least > 0 ? config->trainers_least : config->trainers);
+}
 
 /* order.epochs as a number: where it is 0, more epochs than any trainer lives for, and so few that
  * cursors stay below 2^62. */

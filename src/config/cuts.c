@@ -263,6 +263,26 @@ static enum status check_source(const struct config *first, const struct config_
     return STATUS_OK;
 }
 
+/* With a mesh the axis that divides the batch changes. */
+static enum status check_least(const struct config *config, const struct mesh *mesh,
+                               struct error *err)
+{
+    struct mesh least;
+    if (config->trainers_least > config->trainers)
+        return error_set(err, STATUS_INVALID,
+                         "delivery.trainers_least %llu is more than delivery.trainers, which is "
+                         "%llu: that is the most",
+                         (unsigned long long)config->trainers_least,
+                         (unsigned long long)config->trainers);
+    if (mesh_resize(mesh, config_least_trainers(config), &least))
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "delivery.trainers_least %llu: only the one axis of delivery.data may change, "
+                     "so that it is a multiple of the %u ranks of a group",
+                     (unsigned long long)config->trainers_least,
+                     mesh->rank_count / mesh_group_count(mesh));
+}
+
 enum status config_check_mesh(const struct config *config, struct error *err)
 {
     struct mesh mesh;
@@ -270,6 +290,8 @@ enum status config_check_mesh(const struct config *config, struct error *err)
     size_t count;
     const struct config_share *shares = config_shares(config, &count);
     enum status status = config_mesh(config, &mesh, err);
+    if (status == STATUS_OK)
+        status = check_least(config, &mesh, err);
     for (size_t i = 0; status == STATUS_OK && i < config->cut_count; i++)
         status = config_parse_cut(&config->cuts[i], &mesh, &cut, err);
     for (size_t i = 0; status == STATUS_OK && i < count; i++)

@@ -263,7 +263,7 @@ struct penstock_info {
     const struct penstock_field *fields; /* [field_count], in order of name; borrowed */
     uint32_t field_count;
     uint32_t slot_count; /* batches that the trainer may lease at once: delivery.slots */
-    uint32_t batch_size; /* most samples in a batch: global_batch_size / group_count */
+    uint32_t batch_size; /* most samples in a batch: global_batch_size / group_count, rounded up */
     uint32_t rank;       /* this trainer's */
     uint32_t world_size;
     uint64_t global_batch_size; /* samples of one step, over all trainers */
@@ -290,7 +290,8 @@ struct penstock_info {
  * order, without padding. All pointers are borrowed until penstock_release(). */
 struct penstock_batch {
     uint64_t epoch, step;
-    uint32_t sample_count;   /* batch_size; less, or 0, in a short last step */
+    uint32_t sample_count;   /* batch_size; one less in some groups if these do not divide
+                              * global_batch_size; less, or 0, in a short last step */
     uint32_t slot;           /* index of the ring's slot that holds the batch, for
                               * penstock_release() */
     uint64_t first_position; /* of the first sample within the step's global batch; the other

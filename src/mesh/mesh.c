@@ -57,6 +57,28 @@ uint32_t mesh_group_count(const struct mesh *mesh)
     return count;
 }
 
+bool mesh_resize(const struct mesh *mesh, uint32_t rank_count, struct mesh *ret_mesh)
+{
+    struct mesh resized = *mesh;
+    uint32_t groups = mesh_group_count(mesh), divided = 0;
+    if (rank_count == mesh->rank_count) {
+        *ret_mesh = resized;
+        return true;
+    }
+    if (rank_count == 0 || rank_count % (mesh->rank_count / groups) != 0)
+        return false;
+    resized.rank_count = rank_count;
+    for (uint32_t a = 0; a < mesh->axis_count; a++)
+        if (mesh->axes[a].divides) {
+            resized.axes[a].size = rank_count / (mesh->rank_count / groups);
+            divided++;
+        }
+    if (mesh->axis_count > 0 && divided != 1)
+        return false;
+    *ret_mesh = resized;
+    return true;
+}
+
 uint32_t mesh_group_of(const struct mesh *mesh, uint32_t rank)
 {
     uint32_t coordinates[MESH_MAX_AXES], group = 0;

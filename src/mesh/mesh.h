@@ -51,6 +51,10 @@ MUST_USE enum status mesh_read_coordinates(const struct mesh *mesh, const char *
 /* Whether a mesh that came from another process can be used. */
 bool mesh_makes_sense(const struct mesh *mesh);
 
+/* A mesh of so many ranks, in which the one axis that divides the batch has another size; without a
+ * mesh another number of ranks. False: there are several such axes, or no size fits. */
+bool mesh_resize(const struct mesh *mesh, uint32_t rank_count, struct mesh *ret_mesh);
+
 /* The product of all sizes, which is the number of ranks. */
 uint64_t mesh_product(const struct mesh *mesh);
 

@@ -36,6 +36,8 @@ enum status also_add(struct also_list *list, const char *text, struct error *err
 struct also_common also_common_of(const struct config *training)
 {
     struct also_common common = {.trainers = training->trainers,
+                                 .trainers_least = training->trainers_least,
+                                 .trainers_per_reader = training->trainers_per_reader,
                                  .reconnect_timeout_s = training->reconnect_timeout_s,
                                  .grace_s = training->grace_s,
                                  .drain_timeout_s = training->drain_timeout_s,
@@ -48,6 +50,8 @@ struct also_common also_common_of(const struct config *training)
 enum status also_adapt(struct config *config, const struct also_common *common, struct error *err)
 {
     config->trainers = common->trainers;
+    config->trainers_least = common->trainers_least;
+    config->trainers_per_reader = common->trainers_per_reader;
     config->reconnect_timeout_s = common->reconnect_timeout_s;
     config->grace_s = common->grace_s;
     config->drain_timeout_s = common->drain_timeout_s;

@@ -34,7 +34,8 @@ MUST_USE enum status also_add(struct also_list *list, const char *text, struct e
 /* Options of the training that count for all runs. Plain bytes, to be sent. */
 struct also_common {
     char mesh[MESH_TEXT_BYTES], mesh_data[MESH_TEXT_BYTES];
-    uint64_t trainers, reconnect_timeout_s, grace_s, drain_timeout_s, connect_timeout_s;
+    uint64_t trainers, trainers_least, trainers_per_reader, reconnect_timeout_s, grace_s,
+        drain_timeout_s, connect_timeout_s;
 };
 
 struct also_common also_common_of(const struct config *training);

@@ -53,7 +53,7 @@ static struct plan_options scaled_options(const struct plan *plan, double scale)
                                  .seed = plan->seed,
                                  .shuffle = plan->shuffle,
                                  .global_batch =
-                                     size_round_up(plan_mean_samples(plan), plan->trainer_count),
+                                     max_u64(plan_mean_samples(plan), plan->trainer_count),
                                  .last = PLAN_PARTIAL,
                                  .trainer_count = plan->trainer_count,
                                  .locality = plan->locality};
@@ -100,7 +100,7 @@ static enum status scaled_mix(const struct plan *plan, uint64_t epochs, const st
             max_u64((uint64_t)((double)plan->epoch_samples / model->scale / model->longer), 1),
         .epochs = epochs,
         .seed = plan->seed,
-        .global_batch = size_round_up(plan_mean_samples(plan), plan->trainer_count),
+        .global_batch = max_u64(plan_mean_samples(plan), plan->trainer_count),
         .last = PLAN_PARTIAL,
         .trainer_count = plan->trainer_count,
         .locality = plan->locality};

@@ -227,6 +227,39 @@ static uint32_t rounds_in_ring(const struct run_shape *run, struct round_shape s
     return run->reader_count > 1 ? shape.in_flight : 2;
 }
 
+static void lay_out(const struct dataset *dataset, const struct run_setup *setup,
+                    struct ring_layout *layout)
+{
+    assert(dataset->field_count <= RING_MAX_FIELDS);
+    for (size_t f = 0; f < dataset->field_count; f++)
+        layout->fields[f] = slot_field(dataset, &dataset->fields[f], &setup->plan);
+    phases_lay_out(dataset, layout);
+    shares_lay_out(&setup->shares, layout);
+}
+
+void run_setup_lay_out(const struct run_setup *setup, const struct dataset *dataset,
+                       struct ring_layout *ret_layout)
+{
+    *ret_layout = (struct ring_layout){.field_count = setup->layout.field_count,
+                                       .slot_count = setup->layout.slot_count,
+                                       .spare_slots = setup->layout.spare_slots,
+                                       .batch_size = setup->plan.batch};
+    lay_out(dataset, setup, ret_layout);
+}
+
+bool run_setup_resize(struct run_setup *setup, uint32_t least_trainers, uint32_t trainers)
+{
+    struct mesh mesh;
+    uint32_t members = setup->shares.mesh.rank_count / mesh_group_count(&setup->shares.mesh);
+    if (trainers < least_trainers || trainers > setup->most_groups * members ||
+        !mesh_resize(&setup->shares.mesh, trainers, &mesh))
+        return false;
+    setup->shares.mesh = setup->service.mesh = mesh;
+    setup->service.world_size = trainers;
+    plan_set_trainers(&setup->plan, mesh_group_count(&mesh));
+    return true;
+}
+
 /* The layout of the class of readers whose slots are largest. */
 static enum status settle_largest(const struct need_classes *classes, struct ring_layout *layout,
                                   struct error *err)
@@ -261,11 +294,7 @@ static enum status settle_layout(const struct config *config, const struct datas
         .spare_slots = spare,
         .batch_size = plan->batch,
     };
-    assert(dataset->field_count <= RING_MAX_FIELDS);
-    for (size_t f = 0; f < dataset->field_count; f++)
-        layout.fields[f] = slot_field(dataset, &dataset->fields[f], plan);
-    phases_lay_out(dataset, &layout);
-    shares_lay_out(&setup->shares, &layout);
+    lay_out(dataset, setup, &layout);
     enum status status = settle_largest(classes, &layout, err);
     if (status == STATUS_OK)
         *ret_layout = layout;
@@ -319,6 +348,12 @@ static struct order order_of(const struct plan *plan, uint64_t fingerprint)
                           .shuffle = plan->shuffle,
                           .last = (uint32_t)plan->last,
                           .locality = plan->locality};
+}
+
+uint32_t run_trainers_served(const struct config *config, uint64_t reader_count)
+{
+    uint64_t even = size_divide_up(config->trainers, reader_count);
+    return (uint32_t)min_u64(max_u64(even, config->trainers_per_reader), config->trainers);
 }
 
 uint32_t run_locality(const struct run_shape *shape, uint32_t trainer_count)
@@ -411,6 +446,14 @@ static double times_mean(void)
 #endif
 }
 
+/* Sizes are settled for the fewest trainers, whose shares are the largest. */
+static void set_groups(const struct run_shape *shape, struct run_setup *setup, uint32_t groups)
+{
+    plan_set_trainers(&setup->plan, groups);
+    if (setup->plan.locality)
+        plan_set_locality(&setup->plan, run_locality(shape, groups));
+}
+
 static enum status settle_with(const struct config *config, const struct dataset *dataset,
                                const struct run_shape *shape, const struct run_state *resume,
                                const struct setup_delivery *delivery, struct run_setup *setup,
@@ -421,14 +464,18 @@ static enum status settle_with(const struct config *config, const struct dataset
                                         .packed_bytes = fragments->packed_bytes,
                                         .ragged = setup_ragged(dataset, &setup->plan),
                                         .worker_count = shape->worker_count};
-    if (setup->plan.locality)
-        plan_set_locality(&setup->plan, run_locality(shape, setup->plan.trainer_count));
     const struct round_peers peers = {.readers = shape->reader_count,
                                       .rings = shape->ring_count,
                                       .copies = shape->copies,
                                       .times_mean = times_mean()};
-    uint32_t slots;
-    enum status status = most_slots(config, dataset, shape, setup, &delivery->classes, &slots, err);
+    uint32_t slots, members = setup->shares.mesh.rank_count / mesh_group_count(&setup->shares.mesh);
+    setup->most_groups = setup->plan.trainer_count;
+    set_groups(shape, setup, setup->most_groups);
+    enum status status = settle_service(config, dataset, setup, resume, &setup->service, err);
+    if (status != STATUS_OK)
+        return status;
+    set_groups(shape, setup, config_least_trainers(config) / members);
+    status = most_slots(config, dataset, shape, setup, &delivery->classes, &slots, err);
     if (status == STATUS_OK)
         status = round_shape_choose(&setup->plan, &peers, slots, &record,
                                     (uint32_t)config->steps_per_round,
@@ -438,20 +485,42 @@ static enum status settle_with(const struct config *config, const struct dataset
     if (status == STATUS_OK)
         status = settle_layout(config, dataset, setup, &delivery->classes, shape, setup->shape,
                                &setup->layout, err);
-    if (status == STATUS_OK)
-        status = settle_service(config, dataset, setup, resume, &setup->service, err);
     setup->record_bytes = mean_record_bytes(delivery, shape->reader_count * setup->partition_count);
     setup->stored_row_bytes = shape->stored_row_bytes;
-    return status != STATUS_OK
-               ? status
-               : setup_settle_memory(config, delivery->narrowed ? delivery->narrowed : dataset,
+    if (status == STATUS_OK)
+        status = setup_settle_memory(config, delivery->narrowed ? delivery->narrowed : dataset,
                                      shape, fragments, setup, err);
+    set_groups(shape, setup, setup->most_groups);
+    return status;
 }
 
-/* Trainers come in blocks, as many to each reader. */
-static enum status spread(const struct mesh *mesh, struct run_shape *shape, struct error *err)
+/* Trainers come in blocks, as many to each reader; or as many as a reader may serve to some. */
+static bool spread_mesh(const struct mesh *mesh, struct run_shape *shape)
 {
-    return mesh_spread(mesh, shape->reader_count, &shape->ring_count, &shape->copies)
+    uint32_t readers = shape->reader_count, rings, copies;
+    uint32_t even = (uint32_t)size_divide_up(mesh->rank_count, readers);
+    if (!mesh_spread(mesh, readers, &rings, &copies))
+        return false;
+    shape->ring_count = max_u32(shape->ring_count, rings);
+    shape->copies = max_u32(shape->copies, copies);
+    if (shape->trainers_served <= even)
+        return true;
+    if (!mesh_spread(mesh, max_u32(mesh->rank_count / shape->trainers_served, 1), &rings, &copies))
+        return false;
+    shape->ring_count = max_u32(shape->ring_count, min_u32(rings, shape->trainers_served));
+    return true;
+}
+
+/* All of them, or the fewest. */
+static enum status spread(const struct config *config, const struct mesh *mesh,
+                          struct run_shape *shape, struct error *err)
+{
+    struct mesh least = *mesh;
+    shape->ring_count = shape->copies = 0;
+    bool fits = mesh_resize(mesh, config_least_trainers(config), &least);
+    assert(fits); /* the configuration has been checked */
+    (void)fits;
+    return spread_mesh(mesh, shape) && spread_mesh(&least, shape)
                ? STATUS_OK
                : error_set(err, STATUS_NO_MEMORY, "no memory for the groups of the mesh");
 }
@@ -502,9 +571,9 @@ static enum status make_partition(const struct dataset *dataset, const struct ru
 }
 
 /* `shape` becomes that of one partition. */
-static enum status make_delivery(const struct dataset *dataset, struct run_setup *setup,
-                                 struct run_shape *shape, struct setup_delivery *delivery,
-                                 struct error *err)
+static enum status make_delivery(const struct config *config, const struct dataset *dataset,
+                                 struct run_setup *setup, struct run_shape *shape,
+                                 struct setup_delivery *delivery, struct error *err)
 {
     struct need_classes *classes = &delivery->classes;
     enum status status = need_classes_init(classes, &setup->shares, shape->reader_count, NULL, err);
@@ -514,7 +583,11 @@ static enum status make_delivery(const struct dataset *dataset, struct run_setup
     if (status != STATUS_OK)
         return status;
     setup->partition_count = 1;
-    if (!partitions_fit(&setup->shares, dataset, classes, shape->reader_count, &setup->partitions))
+    bool changes =
+        config_least_trainers(config) < config->trainers; /* and with it who needs what */
+    if (!partitions_fit(&setup->shares, dataset, classes, shape->reader_count,
+                        &setup->partitions) ||
+        changes)
         return STATUS_OK;
     shape->copies = partitions_copies(&setup->shares.mesh, classes, shape->reader_count);
     setup->partition_count = classes->count;
@@ -537,9 +610,9 @@ enum status run_setup_settle(const struct config *config, const struct dataset *
     if (status == STATUS_OK)
         status = phases_check(dataset, &setup.shares, err);
     if (status == STATUS_OK)
-        status = spread(&setup.shares.mesh, &shape, err);
+        status = spread(config, &setup.shares.mesh, &shape, err);
     if (status == STATUS_OK)
-        status = make_delivery(dataset, &setup, &shape, &delivery, err);
+        status = make_delivery(config, dataset, &setup, &shape, &delivery, err);
     if (status == STATUS_OK)
         status = run_plan_settle(config, dataset, &setup.plan, err);
     if (status == STATUS_OK)

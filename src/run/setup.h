@@ -51,6 +51,7 @@ struct run_setup {
     struct partitions_cost partitions;
     struct shares shares; /* borrows from configuration, dataset and transform */
     struct plan plan;     /* its trainers are groups of trainers */
+    uint32_t most_groups; /* of any session: rings and memory are those that fewest or most need */
     struct round_shape shape;
     struct budget_demand
         demand; /* what `budget` was settled from; demand.plan is NULL: set it to use it */
@@ -89,6 +90,20 @@ MUST_USE enum status run_setup_narrow(const struct run_setup *setup, const struc
                                       struct store_watch *watch, struct dataset **ret_dataset,
                                       struct shares *ret_shares, uint32_t *ret_partition,
                                       struct error *err);
+
+/* Between sessions: the run goes on with another number of trainers. The order, the rounds' shape
+ * and the memory stay; with order.placement local, the locality has to be settled. False: it cannot
+ * have so many (delivery.trainers_least). Allocates nothing. */
+bool run_setup_resize(struct run_setup *setup, uint32_t least_trainers, uint32_t trainers);
+
+/* The layout of rings for the trainers that there are now. `dataset` as of run_setup_settle(). Not
+ * settled. */
+void run_setup_lay_out(const struct run_setup *setup, const struct dataset *dataset,
+                       struct ring_layout *ret_layout);
+
+/* The most trainers that one reader serves: with trainers spread evenly, or more if the
+ * configuration says so. */
+uint32_t run_trainers_served(const struct config *config, uint64_t reader_count);
 
 /* The locality of a run with order.placement local, before it is known who is where: as many
  * trainers on each node, in blocks. */

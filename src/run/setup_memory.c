@@ -118,6 +118,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .shape = setup->shape,
         .reader_count = shape->reader_count,
         .ring_count = shape->ring_count,
+        .trainers_most = setup->most_groups,
         .copies = shape->copies,
         .partition_count = setup->partition_count,
         .worker_count = shape->worker_count,

@@ -7,7 +7,7 @@
 Trainers hold several batches, and give them back out of order. After each run: exit code 0, every trainer's sequence without a gap, all samples those of an undisturbed run, and no
 process, socket, shared memory or temporary file left. With --placement local, the default, each step has the
 undisturbed run's set of samples, once each. With --mesh trainers are groups of two: both have the same samples in every
-step, and each its part of them. With --transform processes of a transform are killed, too. A run that takes longer than --limit hangs: all stacks are shown.
+step, and each its part of them. With --elastic the number of trainers changes (chaos_elastic.py). With --transform processes of a transform are killed, too. A run that takes longer than --limit hangs: all stacks are shown.
 
 Recovery time, of a kill: until every trainer has a batch again that was not in its ring already.
 """
@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 
+from chaos_elastic import ElasticRun
 from supervised import GLOBAL_BATCH, HOSTS, Job, check_lives, make_dataset, make_mix, make_ragged, merged, processes, run, set_options, stacks
 from job import program
 
@@ -226,6 +227,7 @@ def main():
     parser.add_argument("--transform", action="store_true", help="samples go through a transform, whose processes are killed")
     parser.add_argument("--mesh", dest="parts", action="store_const", const=2, default=1,
                         help="two trainers share a batch, and cut its samples")
+    parser.add_argument("--elastic", action="store_true", help="all trainers are killed, and others come, more or fewer")
     parser.add_argument("--kills", type=int, default=2, help="in a run, at most (%(default)s)")
     parser.add_argument("--first-s", type=float, default=4, help="the first comes within (%(default)s)")
     parser.add_argument("--gap-s", type=float, default=1, help="the next so long after the recovery, at most (%(default)s)")
@@ -233,6 +235,8 @@ def main():
     parser.add_argument("--limit", type=float, default=120, help="seconds until a run counts as hanging (%(default)s)")
     parser.add_argument("--json", metavar="FILE", help="kills and recovery times of all runs")
     args = parser.parse_args()
+    if args.elastic and (args.parts > 1 or args.transform or HOSTS):
+        parser.error("--elastic goes without --mesh, --transform and hosts")
     if args.transform and importlib.util.find_spec("numpy") is None:
         print(f"skipped: {sys.executable} has no numpy")
         return 77
@@ -248,7 +252,7 @@ def main():
         print(f"{len(seeds)} runs, {len(HOSTS) or args.readers} readers{' on hosts' if HOSTS else ''}, {args.trainers} "
               f"trainers, {len(expected[0])} samples in {args.epochs} epochs, seed {args.seed}", flush=True)
         for seed in seeds:
-            runs.append(Run(seed, args, dataset, expected).do())
+            runs.append((ElasticRun if args.elastic else Run)(seed, args, dataset, expected).do())
             print(runs[-1], flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -54,5 +54,5 @@ contains "$(cat out)" "  epochs: 5"
 contains "$(cat out)" "  trainers: 8"
 
 refuses 4 "did you mean 'order.seed'" config -c run.yaml --set order.sed=3
-refuses 4 "is not a multiple of delivery.trainers" config -c run.yaml --set delivery.trainers=3
+refuses 4 "is less than delivery.trainers" config -c run.yaml --set delivery.trainers=300
 refuses 4 "name a configuration with -c" config run.yaml

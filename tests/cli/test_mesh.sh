@@ -41,7 +41,7 @@ refused() {
 
 refused "delivery.mesh has 6 ranks, the product of its sizes, and delivery.trainers is 4" --set delivery.mesh=dp:2,sp:3
 refused "delivery.data: delivery.mesh has no axis 'tp'" --set delivery.data=tp
-refused "batch.global_size 5 is not a multiple of delivery.mesh's groups, 2: set it to 4 or 6" --set batch.global_size=5
+refused "batch.global_size 1 is less than delivery.mesh's groups, 2: a step has a sample for each; raise it to at least 2" --set batch.global_size=1
 refused "dataset.fields.x.cut.latitude: dataset.cuts has no cut 'rows'" --set dataset.fields.x.cut.latitude=rows
 refused "dataset.fields.x.cut.latitude (lat): 8 indices are not a multiple of 3 parts; write split: chunk" \
     --set delivery.trainers=6 --set delivery.mesh=dp:2,sp:3

@@ -49,7 +49,7 @@ class Dlio(JobTest):
         workload = self.workload()
         command = workload.dlio
         workload.dlio = lambda n, folder, more: command(n, folder, [*more, "++workload.reader.batch_size=4"])
-        with self.assertRaisesRegex(dlio.Failed, "reader.batch_size is 4, and the service gives each of 1 trainers 8 samples"):
+        with self.assertRaisesRegex(dlio.Failed, "reader.batch_size is 4, and the service gives 1 trainers 8 samples together"):
             workload.au("penstock", 1)
 
 

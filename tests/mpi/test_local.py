@@ -36,6 +36,10 @@ class Local(Sets):
     def test_more_trainers_than_a_batch_has_samples_for_each(self):
         self.check(((3, 12), (2, 6)), chunk=1)
 
+    def test_a_batch_that_trainers_do_not_divide(self):
+        for last in ("partial", "pad", "drop"):
+            self.check(((3, 5), (2, 3), (1, 7)), chunk=4, **{"batch.global_size": 8, "batch.last": last})
+
     def test_padding(self):
         self.check(((3, 4), (2, 2)), **{"batch.last": "pad"})
 
@@ -48,8 +52,8 @@ class Local(Sets):
         self.check(((2, 4), (3, 2)), uri=uri, **{"exchange.buffer_limit": "4KiB", **more})
 
     def test_stripes(self):
-        for last in ("partial", "pad"):
-            self.check_stripes(**{"batch.global_size": 24, "batch.last": last})
+        for size, last in ((24, "partial"), (24, "pad"), (27, "pad")):
+            self.check_stripes(**{"batch.global_size": size, "batch.last": last})
 
     def test_stripes_without_samples(self):
         """The last step has fewer samples than trainers: two of its three stripes have none."""
@@ -171,6 +175,12 @@ class Page(JobTest):
         self.check(2, **{"exchange.buffer_limit": "4KiB"})
 
 
+class UnevenPage(Page):
+    """Shares that differ by one."""
+
+    BATCH = 58
+
+
 class Resume(JobTest):
     """A state has what it has with `fixed`, and the locality; other readers and trainers go on."""
 
@@ -187,7 +197,7 @@ class Resume(JobTest):
     def test_other_shapes_go_on(self):
         whole = self.digests(1, 1, self.settings())
         path, head = self.state_after(7, self.settings())
-        for shape in ((3, 4), (1, 1), (2, 8)):
+        for shape in ((3, 4), (1, 1), (2, 8), (2, 3)):
             with self.subTest(shape=shape):
                 tail = self.digests(*shape, self.settings(), options=["--resume", path])
                 self.assertEqual(head + tail, whole)

@@ -456,7 +456,7 @@ class Meshes:
             compared = checker.add(case, self.run_case(rng, case, settings, [], stop, EXIT_STOPPED_EARLY))
             state = state.format(rank=rng.randrange(len(case.mesh.ranks)))
             batch = order["batch.global_size"]
-            groups = rng.choice([n for n in range(1, MOST_RANKS + 1) if batch % n == 0])
+            groups = rng.choice([n for n in range(1, MOST_RANKS + 1) if batch >= n])
             case = Case(rng, world, groups)
             compared += checker.add(case, self.run_case(rng, case, settings, ["--resume", state]))
         else:

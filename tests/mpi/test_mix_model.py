@@ -211,7 +211,7 @@ class Model(JobTest):
     @staticmethod
     def order(rng, mix):
         trainers = rng.choice((1, 2, 3, 4))
-        batch = trainers * rng.randint(1, 12)
+        batch = rng.randint(trainers, 12 * trainers)
         if batch > mix.samples:
             batch, trainers = 1, 1
         return {"batch.global_size": batch, "batch.last": rng.choice(("drop", "pad", "partial")),

@@ -22,7 +22,7 @@ class Random(JobTest):
         uri = self.synth(f"r{samples}-{chunk}-{item}", samples, layout="plain", chunk=chunk,
                          shape=item, dtype="int16", codec=rng.choice(("none", "zstd", "blosc-lz4")))
         trainers = rng.choice((1, 2, 3, 4, 6))
-        batch = trainers * rng.randint(1, max(1, min(samples // trainers, 20)))
+        batch = rng.randint(trainers, max(trainers, min(samples, 20 * trainers)))
         order = {"dataset.uri": uri, "batch.global_size": batch,
                  "batch.last": rng.choice(("drop", "pad", "partial")),
                  "order.seed": rng.randint(0, 2**64 - 1), "order.epochs": rng.randint(1, 4),

@@ -398,7 +398,7 @@ class Model(JobTest):
 
     def order(self, rng, count):
         trainers = rng.choice((1, 2, 3, 4))
-        batch = trainers * rng.randint(1, max(1, min(count // trainers, 12)))
+        batch = rng.randint(trainers, max(trainers, min(count, 12 * trainers)))
         while batch > count:
             batch, trainers = 1, 1
         return {"batch.global_size": batch, "batch.last": rng.choice(("drop", "pad", "partial")),

@@ -130,6 +130,11 @@ class DTensors(OneProcess):
                         last.dtensor("grid")
                 self.assertEqual(last.dtensor("grid", mesh["tp"]).placements, (Replicate(),))
 
+    def test_groups_that_do_not_divide_a_step(self):
+        with first_of(8, mesh_of(2, 4, names="dp,tp"), mesh="dp:2,tp:4", data="dp", less=1) as loader:
+            with self.assertRaisesRegex(penstock.Invalid, "2 groups: set batch.global_size to a multiple of these"):
+                next(iter(loader)).dtensor("grid")
+
 
 class Meshes(OneProcess):
     def test_one_message_says_both(self):

@@ -10,6 +10,7 @@
  *     fields=ragged       events float32 with column x int32, points bfloat16 [3], label int64
  *     fields=sequences    the same, with events of three steps
  *     fields=strings      label int64, name (strings of UTF-8) and raw (byte strings)
+ *     less=N              a step has N samples fewer: some groups get one fewer than batch
  *     start=K             begin at step K of epoch 0; a single trainer's state goes before this
  *     fail=K              fail after K batches, die=K: exit without a word after K batches
  *     end=K               be told to stop after K batches
@@ -43,7 +44,8 @@ enum { MAX_POLLED = 256, POLL_MS = 50 };
 
 struct demo {
     const char *run_dir;
-    uint64_t trainers, batch, slots, samples, epochs, start, fail, die, end, reconnect, constants;
+    uint64_t trainers, batch, less, slots, samples, epochs, start, fail, die, end, reconnect;
+    uint64_t constants;
     bool partial, latents, strings, grid;
     uint64_t ragged_steps; /* of events; 0: no ragged fields */
     struct ring_layout layout;
@@ -72,6 +74,7 @@ static void parse_argument(struct demo *demo, const char *argument)
         uint64_t *value;
     } numbers[] = {{"trainers=", &demo->trainers},
                    {"batch=", &demo->batch},
+                   {"less=", &demo->less},
                    {"slots=", &demo->slots},
                    {"samples=", &demo->samples},
                    {"epochs=", &demo->epochs},
@@ -142,7 +145,7 @@ static void describe(struct demo *demo)
     if (demo_groups_settle(&demo->groups, (uint32_t)demo->trainers, layout, &error) != STATUS_OK ||
         ring_layout_settle(layout, &error) != STATUS_OK)
         stop(&error);
-    uint64_t global = demo->batch * mesh_group_count(&demo->groups.mesh);
+    uint64_t global = demo->batch * mesh_group_count(&demo->groups.mesh) - demo->less;
     demo->service = (struct ring_service){.world_size = (uint32_t)demo->trainers,
                                           .mesh = demo->groups.mesh,
                                           .dataset_samples = demo->samples,

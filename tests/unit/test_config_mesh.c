@@ -237,8 +237,10 @@ static void what_is_refused(void **state)
         {DATASET "delivery: {trainers: 4, mesh: [{dp: 2, tp: 2}], data: [dp]}\n",
          "delivery.mesh: an item of the list is no text"},
         {DATASET "delivery: {trainers: 8, mesh: [dp: 4, tp: 2], data: [dp]}\n"
-                 "batch: {global_size: 6}\n",
-         "batch.global_size 6 is not a multiple of delivery.mesh's groups, 4: set it to 4 or 8"},
+                 "batch: {global_size: 3}\n",
+         "batch.global_size 3 is less than delivery.mesh's groups, 4: a step has a sample for "
+         "each; "
+         "raise it to at least 4"},
         {CUT("{over: sp}"), "dataset.cuts.c: delivery.mesh has no axis 'sp'"},
         {CUT("{order: zigzag}"), "dataset.cuts.c: write over: the axis of delivery.mesh"},
         {CUT("{over: dp}"), "dataset.cuts.c: axis 'dp' divides the batch (delivery.data)"},

@@ -238,6 +238,36 @@ static void what_is_no_mesh(void **state)
     }
 }
 
+/* The one axis that divides the batch takes the change. */
+static void other_numbers_of_ranks(void **state)
+{
+    (void)state;
+    const struct {
+        const char *axes, *data;
+        uint32_t ranks, to;
+        uint32_t size; /* of axis 1 then; 0: not possible */
+    } cases[] = {
+        {"pp:2,dp:4,tp:2", "dp", 16, 12, 3}, {"pp:2,dp:4,tp:2", "dp", 16, 4, 1},
+        {"pp:2,dp:4,tp:2", "dp", 16, 20, 5}, {"pp:2,dp:4,tp:2", "dp", 16, 14, 0},
+        {"pp:2,dp:4,tp:2", "dp", 16, 0, 0},  {"pp:2,dp:4,tp:2", "pp,dp", 16, 8, 0},
+        {"pp:2,dp:4", "pp,dp", 8, 8, 4},
+    };
+    struct mesh to;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct mesh mesh = parse(cases[i].axes, cases[i].data, cases[i].ranks);
+        bool fits = mesh_resize(&mesh, cases[i].to, &to);
+        assert_int_equal(fits, cases[i].size > 0);
+        if (!fits)
+            continue;
+        assert_int_equal(to.axes[1].size, cases[i].size);
+        assert_int_equal(mesh_product(&to), cases[i].to);
+        assert_true(mesh_makes_sense(&to));
+    }
+    struct mesh plain = parse("", "", 8);
+    assert_true(mesh_resize(&plain, 5, &to));
+    assert_int_equal(mesh_group_count(&to), 5);
+}
+
 static void told_coordinates(void **state)
 {
     (void)state;
@@ -300,6 +330,7 @@ int main(void)
         cmocka_unit_test(largest_names),
         cmocka_unit_test(what_makes_no_sense),
         cmocka_unit_test(what_is_no_mesh),
+        cmocka_unit_test(other_numbers_of_ranks),
         cmocka_unit_test(told_coordinates),
         cmocka_unit_test(told_coordinates_that_do_not_fit),
     };

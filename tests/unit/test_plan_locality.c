@@ -188,7 +188,7 @@ static void steps_are_shared_out(void **state)
     for (uint64_t i = 0; i < 400; i++) {
         uint64_t bits = random_u64(11, 0, i);
         uint32_t trainers = 1 + bits % 24;
-        uint64_t batch = trainers * (1 + (bits >> 8) % 40);
+        uint64_t batch = trainers + (bits >> 8) % (40 * trainers);
         uint32_t nodes = 1 + (bits >> 16) % trainers;
         struct locality locality = {nodes, 1 + (bits >> 24) % 4, bits >> 40 & 1};
         struct plan plan = make_plan(3 * batch + (bits >> 48) % batch, batch, trainers,
@@ -202,7 +202,7 @@ static void stripes_hold_their_positions(void **state)
 {
     (void)state;
     const struct locality locality = {3, 1, false};
-    struct plan plan = make_plan(101, 24, 6, PLAN_PARTIAL, locality); /* 5 in the last step */
+    struct plan plan = make_plan(105, 25, 6, PLAN_PARTIAL, locality); /* 5 in the last step */
     const struct round_shape shape = {.steps_per_round = 1, .stripes_per_step = 7, .in_flight = 2};
     uint64_t counted = 0;
     for (uint64_t r = 0; r < rounds_per_epoch(&plan, shape); r++) {

@@ -411,6 +411,8 @@ static void items_are_all_positions(void **state)
             made_up.options.locality = locality_number((struct locality){.nodes = 1, .readers = 2});
         struct plan plan = new_mix(&made_up.options);
         check_delivery(&plan, 1 + i % 3, shapes[i / 2 % 4]);
+        plan_set_trainers(&plan, 5 - i % 5); /* of which the order knows nothing */
+        check_delivery(&plan, 1 + i % 3, shapes[i / 2 % 4]);
         plan_mix_free(plan.mix);
     }
 }

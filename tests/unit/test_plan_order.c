@@ -430,7 +430,7 @@ static void shares_and_recipients_agree(void **state)
         for (uint64_t n = 1; n < 60; n += 3) {
             struct plan_options options = {.sample_count = n,
                                            .row_length = 4,
-                                           .global_batch = trainers * 3,
+                                           .global_batch = trainers * 3 + n % trainers,
                                            .last = PLAN_PARTIAL,
                                            .trainer_count = trainers};
             struct plan plan;
@@ -477,10 +477,10 @@ static void bad_options(void **state)
     bad.row_length = UINT64_C(1) << 32;
     expect_invalid(bad, "chunk rows");
     bad = good;
-    bad.trainer_count = 3;
-    expect_invalid(bad, "evenly among 3 trainers");
+    bad.trainer_count = 21;
+    expect_invalid(bad, "global batch 20 has no sample for each of 21 trainers");
     bad.trainer_count = 0;
-    expect_invalid(bad, "evenly");
+    expect_invalid(bad, "0 trainers");
     bad = good;
     bad.global_batch = 120;
     expect_invalid(bad, "no step");

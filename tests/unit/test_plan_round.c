@@ -208,14 +208,15 @@ static void anchors(void **state)
         struct made_up_anchors made_up;
         uint32_t trainers = 1 + (uint32_t)i % 5;
         made_up_anchors_init(&made_up, 500 + i, lengths[i % 4], i);
-        struct plan plan = made_up_plan(&made_up,
-                                        (struct plan_options){.window_rows = 2 + i % 9 * 4,
-                                                              .seed = i,
-                                                              .shuffle = i % 10 != 9,
-                                                              .global_batch = trainers * 6,
-                                                              .last = 1 + i % 2,
-                                                              .trainer_count = trainers},
-                                        1);
+        struct plan plan =
+            made_up_plan(&made_up,
+                         (struct plan_options){.window_rows = 2 + i % 9 * 4,
+                                               .seed = i,
+                                               .shuffle = i % 10 != 9,
+                                               .global_batch = trainers * 6 + i % trainers,
+                                               .last = 1 + i % 2,
+                                               .trainer_count = trainers},
+                         1);
         check_epoch(&plan, shapes[i / 4 % 4], 1 + (uint32_t)i % 7, i);
         plan_tables_free(plan.tables);
         anchors_free(made_up.anchors);

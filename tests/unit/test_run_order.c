@@ -111,6 +111,8 @@ static const struct walk {
     {"readers.cache_dir", {"", "@/cache"}, NULL},
     {"readers.cache_dir_bytes", {"1GiB", "2GiB"}, NULL},
     {"delivery.trainers", {"1", "8"}, NULL},
+    {"delivery.trainers_least", {"4", "8"}, "delivery.trainers=8"},
+    {"delivery.trainers_per_reader", {"auto", "8"}, "delivery.trainers=8"},
     {"delivery.mesh", {"a:8", "a:2,b:4"}, "delivery.trainers=8 delivery.data=a"},
     {"delivery.data", {"a", "b"}, "delivery.trainers=8 delivery.mesh=a:2,b:4"},
     {"delivery.transform_run", {"", "python3 augment.py"}, NULL},

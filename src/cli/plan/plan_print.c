@@ -73,6 +73,17 @@ static void describe_budget(const struct config *config, const struct plan *plan
         text_append(out, "; each step has samples of one source");
 }
 
+/* "32 for each of the 4 trainers"; "31 or 32 ..." if trainers do not divide a step. */
+static void describe_shares(const struct run_setup *setup, struct text *out)
+{
+    const struct plan *plan = &setup->plan;
+    const char *noun = setup->service.mesh.axis_count > 0 ? "group" : "trainer";
+    if (plan->global_batch % plan->trainer_count != 0)
+        text_append(out, "%s or ", count_format(plan->batch - 1).text);
+    text_append(out, "%s for %s", count_format(plan->batch).text,
+                count_each(plan->trainer_count, noun).text);
+}
+
 static void describe_order(const struct config *config, const struct run_setup *setup,
                            struct text *out)
 {
@@ -90,12 +101,10 @@ static void describe_order(const struct config *config, const struct run_setup *
     run_describe_epochs(config, out);
     text_append(out, "; order id %016" PRIx64 ", placement %s\n", setup->service.order.id,
                 plan->locality ? "local" : "fixed");
-    text_append(
-        out, "%-11s%s an epoch of %s sample%s, %s for %s", "steps",
-        count_format(plan->steps_per_epoch).text, count_format(plan->global_batch).text,
-        count_plural(plan->global_batch), count_format(plan->batch).text,
-        count_each(plan->trainer_count, setup->service.mesh.axis_count > 0 ? "group" : "trainer")
-            .text);
+    text_append(out, "%-11s%s an epoch of %s sample%s, ", "steps",
+                count_format(plan->steps_per_epoch).text, count_format(plan->global_batch).text,
+                count_plural(plan->global_batch));
+    describe_shares(setup, out);
     if (plan->cuts.items > 0)
         describe_budget(config, plan, out);
     uint64_t rest = plan->sample_count % plan->global_batch;

@@ -65,7 +65,7 @@ enum status plan_run_settle(struct plan_run *run, const struct plan_where *where
     *shape = (struct run_shape){
         .reader_count = (uint32_t)where->readers,
         .readers_on_node = (uint32_t)size_divide_up(where->readers, where->nodes),
-        .trainers_served = (uint32_t)size_divide_up(config->trainers, where->readers),
+        .trainers_served = run_trainers_served(config, where->readers),
         .node_available_bytes = available,
         .also_bytes = also_bytes,
         .auto_divisor = run->name ? ALSO_DIVISOR : 0,

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -72,12 +73,15 @@ static double seconds(int64_t ms)
 static enum status nobody_there(const struct dial_options *options, const char *reason,
                                 struct error *err)
 {
+    char node[HOST_NAME_MAX + 1] = "";
+    gethostname(node, sizeof node - 1);
     return error_set(
         err, STATUS_NOT_FOUND,
-        "no Penstock service answers in run directory '%s' within %.3g s: %s; start one "
+        "no Penstock service answers in run directory '%s' of node %s within %.3g s, where trainer "
+        "%" PRIu32 " looks for one: %s; start one "
         "with 'mpirun penstock-reader -c run.yaml', and set PENSTOCK_RUN_DIR to its "
         "delivery.run_dir",
-        options->run_dir, seconds(options->timeout_ms), reason);
+        options->run_dir, node, seconds(options->timeout_ms), options->rank, reason);
 }
 
 /* All was delivered, and the readers have left. */

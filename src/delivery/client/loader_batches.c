@@ -11,8 +11,8 @@
 
 /* Steps come one after another. Where all trainers have skipped steps, the reader leaves some of
  * these out, or goes back to the first step that a trainer wants: it never goes beyond this
- * trainer's cursor. In a full step a group's local batch begins at its number times its samples, in
- * any other no later. */
+ * trainer's cursor. In a full step a group's local batch begins behind the shares of the groups
+ * before, in any other no later. */
 static enum status check_slot(const struct loader *loader, const struct slot_header *slot,
                               struct error *err)
 {
@@ -32,7 +32,8 @@ static enum status check_slot(const struct loader *loader, const struct slot_hea
                          " came where that of epoch %" PRIu64 " step %" PRIu64 " should",
                          slot->epoch, slot->step, loader->expected / service->steps_per_epoch,
                          loader->expected % service->steps_per_epoch);
-    uint64_t first = (uint64_t)service->group * layout->batch_size;
+    uint64_t first =
+        (uint64_t)service->group * service->order.global_batch / mesh_group_count(&service->mesh);
     bool whole =
         order_has_equal_steps(&service->order) && slot->step + 1 < service->steps_per_epoch;
     if (slot->first_position > first || (whole && slot->first_position != first))

@@ -2,24 +2,37 @@
  * all. */
 #include "delivery/server/server_internal.h"
 
+#include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 
 /* Whether there is such a rank. Before anything is looked up by it. */
 static enum status check_range(const struct server *server, const struct protocol_hello *hello,
                                struct error *err)
 {
-    const struct ring_service *service = &server->service;
-    if (hello->world_size != service->world_size)
+    uint32_t least = server->least_world_size, most = server->most_world_size;
+    struct mesh mesh;
+    char from[32] = "";
+    if (least < most)
+        snprintf(from, sizeof from, "%" PRIu32 " to ", least);
+    if (hello->world_size < least || hello->world_size > most)
         return error_set(err, STATUS_REFUSED,
                          "trainer %" PRIu32 " says that its world size is %" PRIu32
-                         ", the service was started for %" PRIu32
+                         ", the service was started for %s%" PRIu32
                          "; set delivery.trainers, or RANK and WORLD_SIZE of each trainer",
-                         hello->rank, hello->world_size, service->world_size);
-    if (hello->rank >= service->world_size)
+                         hello->rank, hello->world_size, from, most);
+    if (hello->world_size != server->service.world_size &&
+        !mesh_resize(&server->service.mesh, hello->world_size, &mesh))
+        return error_set(err, STATUS_REFUSED,
+                         "trainer %" PRIu32 " says that its world size is %" PRIu32
+                         ", which is no multiple of the %" PRIu32 " ranks of a group",
+                         hello->rank, hello->world_size,
+                         server->service.world_size / mesh_group_count(&server->service.mesh));
+    if (hello->rank >= hello->world_size)
         return error_set(err, STATUS_REFUSED,
                          "trainer rank %" PRIu32 " is not below the %" PRIu32
                          " trainers of this service",
-                         hello->rank, service->world_size);
+                         hello->rank, hello->world_size);
     return STATUS_OK;
 }
 
@@ -30,7 +43,7 @@ static enum status check_rank(const struct server *server, const struct protocol
     if (status != STATUS_OK)
         return status;
     const struct trainer *other = trainer_of_rank(server, hello->rank);
-    if (other && other->state == SERVER_PEER_CONNECTED)
+    if (other && other->state == SERVER_PEER_CONNECTED && other->world_size == hello->world_size)
         return error_set(err, STATUS_REFUSED, "trainer rank %" PRIu32 " is taken by process %ld%s",
                          hello->rank, (long)other->pid,
                          other->pid == pid
@@ -82,12 +95,16 @@ static enum status judge_late(const struct server *server, const struct protocol
 enum status hello_settle_rank(const struct server *server, struct protocol_hello *hello,
                               struct error *err)
 {
-    const struct mesh *mesh = &server->service.mesh;
+    struct mesh mesh = server->service.mesh;
     enum status status = hello->coordinates[0] ? check_range(server, hello, err) : STATUS_OK;
     if (status != STATUS_OK || !hello->coordinates[0])
         return status;
     struct error reason;
-    if (mesh_read_coordinates(mesh, hello->coordinates, hello->rank, &hello->rank, &reason) ==
+    bool fits = hello->world_size == server->service.world_size ||
+                mesh_resize(&mesh, hello->world_size, &mesh);
+    assert(fits); /* check_range() has looked */
+    (void)fits;
+    if (mesh_read_coordinates(&mesh, hello->coordinates, hello->rank, &hello->rank, &reason) ==
         STATUS_OK)
         return STATUS_OK;
     return error_set(err, STATUS_REFUSED, "trainer %" PRIu32 ": %s", hello->rank, reason.message);
@@ -111,10 +128,13 @@ enum status hello_judge(const struct server *server, const struct protocol_hello
                          "trainer %" PRIu32 " comes too late: delivery has started; restart the "
                          "service with --resume",
                          hello->rank);
-    if (server->trainer_count == server->max_trainers && !trainer_of_rank(server, hello->rank))
+    bool others = server->trainer_count > 0 && server->trainers[0].world_size != hello->world_size;
+    if (server->trainer_count == server->max_trainers && !others &&
+        !trainer_of_rank(server, hello->rank))
         return error_set(err, STATUS_REFUSED,
                          "trainer %" PRIu32 " is one too many: reader %" PRIu32 " serves %" PRIu32
-                         " trainers",
+                         " trainers; set delivery.trainers_per_reader to the most that one reader "
+                         "is to serve",
                          hello->rank, server->reader, server->max_trainers);
     return STATUS_OK;
 }

@@ -78,6 +78,7 @@ static uint64_t released_before(const struct pending *pending, const struct prot
 static void admit(struct server *server, const struct pending *pending,
                   const struct protocol_hello *hello, uint64_t cursor)
 {
+    server_drop_others(server, hello->world_size);
     struct trainer *trainer =
         trainer_of_rank(server, hello->rank); /* not NULL: it said goodbye, and is back */
     if (!trainer)
@@ -85,6 +86,7 @@ static void admit(struct server *server, const struct pending *pending,
     *trainer = (struct trainer){.socket = pending->socket,
                                 .pid = pending->pid,
                                 .rank = hello->rank,
+                                .world_size = hello->world_size,
                                 .state = SERVER_PEER_CONNECTED,
                                 .wish = (enum protocol_wish)hello->wish,
                                 .wished = cursor,
@@ -99,11 +101,12 @@ static void admit(struct server *server, const struct pending *pending,
 
 /* Whether the trainer that this one may replace still counts as connected: a process takes a moment
  * to die. */
-static bool comes_early(const struct server *server, const struct pending *pending, uint32_t rank)
+static bool comes_early(const struct server *server, const struct pending *pending,
+                        const struct protocol_hello *hello)
 {
-    const struct trainer *other = trainer_of_rank(server, rank);
+    const struct trainer *other = trainer_of_rank(server, hello->rank);
     return server->sessions_follow && !server->finished && other &&
-           other->state == SERVER_PEER_CONNECTED &&
+           other->state == SERVER_PEER_CONNECTED && other->world_size == hello->world_size &&
            clock_now_ns() - pending->accepted_ns < hello_timeout_ns;
 }
 
@@ -125,7 +128,7 @@ static enum status handle_hello(struct server *server, struct pending *pending,
                                 struct error *err)
 {
     uint64_t cursor = 0;
-    bool waits = comes_early(server, pending, hello->rank);
+    bool waits = comes_early(server, pending, hello);
     enum status status =
         waits ? STATUS_OK : hello_judge(server, hello, pending->pid, &cursor, &waits, err);
     *ret_stays = false;

@@ -7,6 +7,7 @@
 #include "delivery/ring/rundir.h"
 #include "delivery/server/server_internal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -45,25 +46,28 @@ static struct server *allocate(const struct server_options *options)
     struct server *server = calloc(1, sizeof *server);
     if (!server)
         return NULL;
-    *server =
-        (struct server){.dir = -1,
-                        .lock = -1,
-                        .listener = -1,
-                        .reader = options->reader,
-                        .max_trainers = options->max_trainers,
-                        .layout = *options->layout,
-                        .service = *options->service,
-                        .reconnect_ms = options->reconnect_ms,
-                        .reserve_slots = options->reserve_slots,
-                        .sessions_follow = options->sessions_follow || options->reconnect_ms > 0,
-                        .takes_results = options->takes_results,
-                        .read_state = options->read_state,
-                        .state_argument = options->state_argument,
-                        .describe = options->describe,
-                        .describe_argument = options->describe_argument,
-                        .fill = options->fill,
-                        .fill_argument = options->fill_argument,
-                        .handout = -1};
+    *server = (struct server){
+        .dir = -1,
+        .lock = -1,
+        .listener = -1,
+        .reader = options->reader,
+        .max_trainers = options->max_trainers,
+        .least_world_size =
+            options->least_trainers > 0 ? options->least_trainers : options->service->world_size,
+        .most_world_size = options->service->world_size,
+        .layout = *options->layout,
+        .service = *options->service,
+        .reconnect_ms = options->reconnect_ms,
+        .reserve_slots = options->reserve_slots,
+        .sessions_follow = options->sessions_follow || options->reconnect_ms > 0,
+        .takes_results = options->takes_results,
+        .read_state = options->read_state,
+        .state_argument = options->state_argument,
+        .describe = options->describe,
+        .describe_argument = options->describe_argument,
+        .fill = options->fill,
+        .fill_argument = options->fill_argument,
+        .handout = -1};
     server->run_dir = strdup(options->run_dir);
     server->trainers = calloc(options->max_trainers + 1u, sizeof *server->trainers);
     server->rings = calloc(options->max_trainers + 1u, sizeof *server->rings);
@@ -108,6 +112,60 @@ void server_forget(struct server *server, struct trainer *trainer)
     trainer_done(trainer);
     struct trainer *end = server->trainers + --server->trainer_count;
     memmove(trainer, trainer + 1, (size_t)(end - trainer) * sizeof *trainer);
+}
+
+static void give_way(const struct trainer *trainer, uint32_t world_size)
+{
+    struct error error;
+    error_set(&error, STATUS_REFUSED,
+              "trainer %" PRIu32 " has a world size of %" PRIu32 ", and trainers of %" PRIu32
+              " have come to take its place",
+              trainer->rank, trainer->world_size, world_size);
+    peer_fail(trainer->socket, &error);
+}
+
+void server_drop_others(struct server *server, uint32_t world_size)
+{
+    for (uint32_t i = 0; i < server->parting_count;)
+        if (server->parting[i].world_size != world_size)
+            server_drop_parting(server, i);
+        else
+            i++;
+    for (uint32_t i = 0; i < server->trainer_count;) {
+        struct trainer *trainer = &server->trainers[i];
+        if (trainer->world_size == world_size) {
+            i++;
+            continue;
+        }
+        if (trainer->state == SERVER_PEER_CONNECTED)
+            give_way(trainer, world_size);
+        server_forget(server, trainer);
+    }
+}
+
+uint32_t server_world_size(const struct server *server)
+{
+    for (uint32_t i = 0; i < server->trainer_count; i++)
+        if (server->trainers[i].state == SERVER_PEER_CONNECTED)
+            return server->trainers[i].world_size;
+    return 0;
+}
+
+uint32_t server_connected_count(const struct server *server)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < server->trainer_count; i++)
+        count += server->trainers[i].state == SERVER_PEER_CONNECTED;
+    return count;
+}
+
+void server_resize(struct server *server, const struct mesh *mesh)
+{
+    assert(!server->started);
+    server_drop_others(server, mesh->rank_count);
+    memset(server->left, 0, server->most_world_size * sizeof *server->left);
+    server->service.world_size = mesh->rank_count;
+    server->service.mesh = *mesh;
 }
 
 bool server_hear_trainers(struct server *server)

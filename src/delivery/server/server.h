@@ -50,6 +50,8 @@ struct server_options {
     const char *mark;      /* of what has started this reader (delivery/ring/rundir.h); NULL: none;
                             * borrowed during the call */
     uint32_t max_trainers; /* most trainers that this reader serves */
+    uint32_t least_trainers; /* of all readers together, in a session; 0: service->world_size, which
+                              * is the most */
     const struct ring_layout *layout;   /* from ring_layout_settle(); copied */
     const struct ring_service *service; /* of all trainers: `group` is set for each group's ring;
                                          * copied */
@@ -116,7 +118,20 @@ enum protocol_wish server_trainer_wish(const struct server *server, uint32_t tra
 void server_set_start(struct server *server, uint64_t cursor);
 void server_set_first(struct server *server, uint32_t trainer, uint64_t cursor);
 
-/* Before the first server_start(): the locality that the rings' headers have. */
+/* Before server_start(): the world size of the connected trainers in the list; 0: there are none.
+ * With least_trainers it may be another than the session before had: a trainer that comes with
+ * another world size than those in the list takes their place, and they are told so. */
+uint32_t server_world_size(const struct server *server);
+
+/* How many of the trainers in the list are connected. */
+uint32_t server_connected_count(const struct server *server);
+
+/* Before server_start(): the session is one of so many trainers, of that mesh. What is known of
+ * trainers of another world size is forgotten. */
+void server_resize(struct server *server, const struct mesh *mesh);
+
+/* Before the first server_start(), or that behind server_resize(): the locality that the rings'
+ * headers have. */
 void server_set_locality(struct server *server, uint32_t locality);
 
 /* Tells the trainers in the list that `connected` of `expected` trainers are there: when the number

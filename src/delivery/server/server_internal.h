@@ -37,6 +37,7 @@ struct trainer {
     int socket; /* owned; -1 once the trainer is closed or lost */
     pid_t pid;
     uint32_t rank;
+    uint32_t world_size; /* as its HELLO said */
     enum server_peer state;
     enum protocol_wish wish;
     uint64_t wished;           /* the cursor that it asked for; 0 with WISH_FRESH */
@@ -68,6 +69,7 @@ struct server {
     char *run_dir;
     int dir, lock, listener; /* owned */
     uint32_t reader, max_trainers;
+    uint32_t least_world_size, most_world_size; /* that a HELLO may have */
     struct ring_layout layout;
     struct ring_service service;
     uint64_t reconnect_ms;
@@ -95,7 +97,7 @@ struct server {
     struct trainer *parting; /* [max_trainers] trainers of the last session, which may still say
                               * goodbye */
     uint32_t parting_count;
-    uint64_t *left; /* [world_size] cursor + 1 of a trainer that has hung up, until
+    uint64_t *left; /* [most_world_size] cursor + 1 of a trainer that has hung up, until
                      * server_take_parted(); 0: none */
     bool started, finished;
     struct error outcome; /* of server_finish(), once `finished` */
@@ -127,6 +129,9 @@ bool server_hear_trainers(struct server *server);
 
 /* Takes a trainer that hung up before server_start() out of the list. */
 void server_forget(struct server *server, struct trainer *trainer);
+
+/* Drops the trainers, of this session and the one before, that have another world size. */
+void server_drop_others(struct server *server, uint32_t world_size);
 
 /* Between sessions: reads the sockets of `parting`, the trainers of the last session; drops one of
  * them. */

@@ -60,7 +60,7 @@ static void welcome(const struct server *server, struct trainer *trainer)
 
 enum status server_start(struct server *server, struct error *err)
 {
-    memset(server->left, 0, server->service.world_size * sizeof *server->left);
+    memset(server->left, 0, server->most_world_size * sizeof *server->left);
     enum status status = server_make_rings(server, err);
     if (status != STATUS_OK)
         return status;
@@ -92,6 +92,7 @@ static struct trainer closed_trainer(const struct trainer *trainer)
     return (struct trainer){.socket = -1,
                             .pid = trainer->pid,
                             .rank = trainer->rank,
+                            .world_size = trainer->world_size,
                             .state = SERVER_PEER_CLOSED,
                             .first = UINT64_MAX,
                             .publish_fd = -1,
@@ -168,7 +169,7 @@ void server_expect(struct server *server, uint32_t rank)
 
 bool server_take_parted(struct server *server, uint32_t *ret_rank, uint64_t *ret_cursor)
 {
-    for (uint32_t rank = 0; rank < server->service.world_size; rank++) {
+    for (uint32_t rank = 0; rank < server->most_world_size; rank++) {
         if (server->left[rank] == 0)
             continue;
         *ret_rank = rank;

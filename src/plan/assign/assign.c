@@ -85,6 +85,11 @@ static bool is_first(const uint32_t *readers, uint32_t i, uint32_t begin)
     return at == i;
 }
 
+void assigner_set_trainers(struct assigner *assigner, uint32_t trainers)
+{
+    assigner->trainer_count = trainers;
+}
+
 void assigner_go_on(struct assigner *assigner, const uint32_t *reader_of_trainer)
 {
     for (uint32_t r = 0; r < assigner->reader_count; r++) {

@@ -73,6 +73,9 @@ uint64_t assigner_bytes(const struct plan *plan, uint32_t reader_count, bool kee
 void assigner_note_pace(struct assigner *assigner, uint32_t reader, uint64_t row_ns,
                         bool is_waited_for);
 
+/* Before assigner_go_on(): how many trainers there are from now on. */
+void assigner_set_trainers(struct assigner *assigner, uint32_t trainers);
+
 /* The run goes on at another window, earlier or later. Rows keep their homes, even rows that are
  * not read yet; readers keep their pace. `reader_of_trainer` as in the options. */
 void assigner_go_on(struct assigner *assigner, const uint32_t *reader_of_trainer);

@@ -43,15 +43,34 @@ static uint64_t count_planned_windows(const struct budget_demand *d, uint32_t so
     return max_u64(LEAST_WINDOWS, 1 + touched + last + count_read_windows(d, plan));
 }
 
-/* The most records that a reader sends or copies to rings in a pass, and sends. */
+/* With more trainers a round may have as many records more, since each share is rounded up. */
+static uint64_t rounding(const struct budget_demand *d)
+{
+    return d->trainers_most > d->plan->trainer_count
+               ? mul_sat(d->trainers_most, d->shape.steps_per_round)
+               : 0;
+}
+
+/* The most records that a reader sends or copies to rings in a pass. */
 static uint64_t max_listed(const struct budget_demand *d)
 {
-    return mul_sat(d->copies, round_max_listed(d->plan, d->shape));
+    return mul_sat(d->copies, add_sat(round_max_listed(d->plan, d->shape), rounding(d)));
+}
+
+/* Those that a reader sends, without copies for further readers; and those that a reader gets. */
+static uint64_t max_sent_once(const struct budget_demand *d)
+{
+    return add_sat(round_max_sent(d->plan, d->shape), rounding(d));
 }
 
 static uint64_t max_sent(const struct budget_demand *d)
 {
-    return mul_sat(d->copies, round_max_sent(d->plan, d->shape));
+    return mul_sat(d->copies, max_sent_once(d));
+}
+
+static uint64_t max_received(const struct budget_demand *d)
+{
+    return add_sat(round_max_received(d->plan, d->shape, d->ring_count), rounding(d));
 }
 
 /* The trailers of so many records of a round. */
@@ -67,9 +86,8 @@ static uint64_t exchange_bytes(const struct budget_demand *d, const struct budge
         return 0;
     uint64_t send =
         mul_sat(max_sent(d), add_sat(d->packed_bytes, mul_sat(d->messages, BUDGET_SEND_BYTES)));
-    uint64_t receive =
-        mul_sat(round_max_received(d->plan, d->shape, d->ring_count),
-                add_sat(d->packed_bytes, mul_sat(d->messages, BUDGET_RECEIVE_BYTES)));
+    uint64_t receive = mul_sat(
+        max_received(d), add_sat(d->packed_bytes, mul_sat(d->messages, BUDGET_RECEIVE_BYTES)));
     uint64_t trailers = add_sat(b->send_trailer_bytes, b->receive_trailer_bytes);
     return mul_sat(d->shape.in_flight, add_sat(add_sat(send, receive), trailers));
 }
@@ -98,7 +116,7 @@ static uint64_t found_bytes(const struct budget_demand *d)
 /* What a round notes of its trailers. */
 static uint64_t round_trailers_bytes(const struct budget_demand *d)
 {
-    uint64_t records = add_sat(max_listed(d), round_max_received(d->plan, d->shape, d->ring_count));
+    uint64_t records = add_sat(max_listed(d), max_received(d));
     uint64_t slots = mul_sat(d->shape.steps_per_round, d->ring_count);
     uint64_t starts = mul_sat(slots, plan_ragged_starts(&d->ragged, d->plan->batch));
     return d->ragged.sample_steps == 0 ? 0
@@ -117,15 +135,16 @@ static uint64_t plan_bytes(const struct budget_demand *d, const uint64_t *source
                                    (d->copies > 1 ? BUDGET_KIND_BYTES : 0));
     uint64_t destination =
         BUDGET_DESTINATION_BYTES + (d->plan->mix ? BUDGET_MIXED_DESTINATION_BYTES : 0);
-    uint64_t received =
-        mul_sat(round_max_received(d->plan, d->shape, d->ring_count), BUDGET_ARRIVAL_BYTES);
+    uint64_t received = mul_sat(max_received(d), BUDGET_ARRIVAL_BYTES);
     uint64_t bytes = add_sat(
         mul_sat(max_u64(d->partition_count, 1),
                 assigner_bytes(d->plan, d->reader_count, keeps_rows(d))),
         mul_sat(d->shape.in_flight, add_sat(add_sat(listed, received), round_trailers_bytes(d))));
+    struct plan most = *d->plan;
+    most.trainer_count = max_u32(most.trainer_count, d->trainers_most);
     if (d->plan->locality)
         bytes = add_sat(bytes, add_sat(mul_sat(round_max_matched(d->plan, d->shape), destination),
-                                       matcher_bytes(d->plan)));
+                                       matcher_bytes(&most)));
     for (uint32_t s = 0; s < plan_source_count(d->plan); s++)
         bytes = add_sat(
             bytes, source_bytes(plan_source(d->plan, s), source_windows[s], d->partition_count));
@@ -200,10 +219,8 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
     struct budget b = {
         .held_bytes = d->held_bytes,
         .rings_bytes = mul_sat(d->ring_count, add_sat(d->ring_bytes, d->rest_bytes)),
-        .send_trailer_bytes =
-            mul_sat(d->copies, trailer_bytes(d, round_max_sent(d->plan, d->shape))),
-        .receive_trailer_bytes =
-            trailer_bytes(d, round_max_received(d->plan, d->shape, d->ring_count)),
+        .send_trailer_bytes = mul_sat(d->copies, trailer_bytes(d, max_sent_once(d))),
+        .receive_trailer_bytes = trailer_bytes(d, max_received(d)),
         .scratch_bytes = add_sat(mul_sat(d->worker_count, d->scratch_bytes),
                                  add_sat(d->index_bytes, d->catalogue_bytes)),
         .fetch_bytes = d->fetch_bytes,

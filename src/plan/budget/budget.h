@@ -43,8 +43,9 @@ struct budget_demand {
     const struct plan *plan;
     struct round_shape shape;
     uint32_t reader_count;
-    uint32_t ring_count; /* most rings that one reader has: one for each group that it serves */
-    uint32_t copies;     /* most readers that have a ring for one group, and get its samples */
+    uint32_t ring_count;    /* most rings that one reader has: one for each group that it serves */
+    uint32_t trainers_most; /* `plan` has the fewest trainers of the run, and this is the most */
+    uint32_t copies;        /* most readers that have a ring for one group, and get its samples */
     uint32_t partition_count; /* of readers (run/partitions.h), of which these are one; 0: 1 */
     uint32_t worker_count;    /* threads of the reader */
     uint64_t row_bytes;

@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "base/random.h"
+#include "base/size.h"
 #include "plan/order/keys.h"
 #include "plan/order/mix_pieces.h"
 #include "plan/order/rows_internal.h"
@@ -56,6 +57,23 @@ void plan_set_locality(struct plan *plan, uint32_t locality)
     plan->mix->outer.locality = locality;
     for (uint32_t d = 0; d < plan->mix->source_count; d++)
         plan->mix->sources[d].locality = locality;
+}
+
+static void set_trainers(struct plan *plan, uint32_t trainers)
+{
+    plan->trainer_count = trainers;
+    plan->batch = (uint32_t)size_divide_up(plan->global_batch, trainers);
+}
+
+void plan_set_trainers(struct plan *plan, uint32_t trainers)
+{
+    assert(trainers >= 1 && trainers <= plan->global_batch);
+    set_trainers(plan, trainers);
+    if (!plan->mix)
+        return;
+    set_trainers(&plan->mix->outer, trainers);
+    for (uint32_t d = 0; d < plan->mix->source_count; d++)
+        set_trainers(&plan->mix->sources[d], trainers);
 }
 
 /* Steps and positions, as of a dataset with so many samples. */

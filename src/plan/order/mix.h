@@ -100,6 +100,10 @@ void plan_sources_tables_free(struct plan *plan);
 /* Sets the locality of a plan, and of all sources of its mix. */
 void plan_set_locality(struct plan *plan, uint32_t locality);
 
+/* Gives a plan another number of trainers, which is at most B, and so its sources' plans. The order
+ * stays. */
+void plan_set_trainers(struct plan *plan, uint32_t trainers);
+
 /* Also without a mix: one source, which is the plan itself. */
 uint32_t plan_source_count(const struct plan *plan);
 const struct plan *plan_source(const struct plan *plan, uint32_t source);

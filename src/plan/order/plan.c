@@ -86,11 +86,11 @@ static enum status check_options(const struct plan_options *o, struct error *err
     if (o->global_batch < 1 || o->global_batch > INT32_MAX)
         return error_set(err, STATUS_INVALID, "global batch %llu: must be 1 to 2^31-1",
                          (unsigned long long)o->global_batch);
-    if (o->trainer_count < 1 || o->global_batch % o->trainer_count != 0)
-        return error_set(
-            err, STATUS_INVALID,
-            "global batch %llu does not divide evenly among %u trainers: choose a multiple",
-            (unsigned long long)o->global_batch, o->trainer_count);
+    if (o->trainer_count < 1 || o->global_batch < o->trainer_count)
+        return error_set(err, STATUS_INVALID,
+                         "global batch %llu has no sample for each of %u trainers: choose at "
+                         "least that many",
+                         (unsigned long long)o->global_batch, o->trainer_count);
     uint64_t samples = plan_rows_samples(o);
     if (o->last == PLAN_DROP && o->global_batch > samples)
         return error_set(
@@ -176,7 +176,7 @@ enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
         .trainer_count = o->trainer_count,
         .locality = o->locality,
         .cuts = o->cuts,
-        .batch = (uint32_t)(o->global_batch / o->trainer_count),
+        .batch = (uint32_t)size_divide_up(o->global_batch, o->trainer_count),
         .steps_per_epoch = steps,
         .position_count = o->last == PLAN_PARTIAL ? samples : steps * o->global_batch,
     };

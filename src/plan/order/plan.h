@@ -79,7 +79,7 @@ struct plan_options {
     bool shuffle;          /* false: the identity order */
     uint64_t global_batch; /* B, 1 .. 2^31 - 1 */
     enum plan_last last;
-    uint32_t trainer_count; /* T, divides B */
+    uint32_t trainer_count; /* T, at most B */
     uint32_t locality;      /* 0: a position is its own destination; else a locality_number() */
     struct plan_cuts cuts;  /* zeros: steps have B samples. Else `last` must be PLAN_PARTIAL */
 };
@@ -115,7 +115,7 @@ struct plan {
     enum plan_last last;
     uint32_t trainer_count;
     uint32_t locality; /* as in the options, or as settled later: see locality.h */
-    uint32_t batch;    /* B / T */
+    uint32_t batch;    /* the most samples of a step that a trainer gets: B / T, rounded up */
     uint64_t steps_per_epoch;
     uint64_t position_count; /* positions of an epoch that are delivered: end of the last step. Of a
                               * mix with cuts each step has B, of which its samples are the first */
@@ -142,8 +142,8 @@ uint64_t plan_default_window_rows(uint64_t row_count, uint64_t row_samples, uint
                                   uint64_t global_batch);
 
 /* With anchors a pass over the rows. INVALID: a size out of its range, stores that are not all of
- * the N samples, anchors of other frames or rows, B not divisible by T, B > N with PLAN_DROP (no
- * step at all), a sample that is longer than a step's items. */
+ * the N samples, anchors of other frames or rows, B < T, B > N with PLAN_DROP (no step at all), a
+ * sample that is longer than a step's items. */
 MUST_USE enum status plan_init(struct plan *ret_plan, const struct plan_options *options,
                                struct error *err);
 
