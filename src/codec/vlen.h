@@ -30,7 +30,7 @@ enum { VLEN_LENGTH_BYTES = 4 };
 
 /* Where value number `value` of a chunk begins, with its length, if those before it have `bytes` in
  * all. Of the number of all values: the size of the chunk. */
-static inline uint64_t vlen_place(uint64_t value, uint64_t bytes)
+static inline uint64_t vlen_begin(uint64_t value, uint64_t bytes)
 {
     return VLEN_LENGTH_BYTES * (1 + value) + bytes;
 }

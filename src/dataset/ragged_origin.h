@@ -40,11 +40,11 @@ struct ragged_origin {
     bool is_weighed;      /* is_vlen: its items count in the length of rows, and in the order */
     struct ragged_array given; /* is_vlen: offsets of the values; its node is NULL where all chunks
                                 * are read for these, and once the dataset is unpacked */
-    uint64_t *tails;    /* is_vlen: [store_count], owned: items of values beyond the array, in the
+    uint64_t *beyond;   /* is_vlen: [store_count], owned: items of values beyond the array, in the
                          * store's last chunk */
     uint64_t hold_room; /* is_vlen: as of ragged_lengths, once measured */
     struct length_list list; /* owned, once scanned: of a panel, the lengths of all entries; of
-                              * values that are not held, likewise, then `tails` */
+                              * values that are not held, likewise, then `beyond` */
     size_t items_offset[RAGGED_MAX_COLUMNS]; /* is_held: of the items in the held memory */
     uint64_t *scanned;              /* is_vlen: offsets of all entries, owned; NULL but between
                                      * ragged_open_stores() and ragged_scan() */

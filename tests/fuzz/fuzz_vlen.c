@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (status == STATUS_OK) {
         for (uint64_t i = 0; i < count; i++)
             offsets[i + 1] = items += counts[i];
-        CHECK(vlen_place(count, items * item_bytes) == left);
+        CHECK(vlen_begin(count, items * item_bytes) == left);
         CHECK(vlen_check(chunk, left, count, item_bytes, offsets, count, &err) == STATUS_OK);
         offsets[count]++;
         CHECK(count == 0 ||

@@ -37,7 +37,7 @@ static void test_known_lengths(void **state)
     const uint64_t offsets[] = {7, 9, 9, 13}, other[] = {0, 2, 2, 5};
     struct error err;
     (void)state;
-    assert_int_equal(vlen_place(3, 6), sizeof good);
+    assert_int_equal(vlen_begin(3, 6), sizeof good);
     assert_int_equal(vlen_check(good, sizeof good, 3, 1, offsets, 3, &err), STATUS_OK);
     assert_int_equal(vlen_check(good, sizeof good, 3, 1, other, 2, &err), STATUS_OK);
     assert_int_equal(vlen_check(good, sizeof good, 3, 1, other, 3, &err), STATUS_CORRUPT);

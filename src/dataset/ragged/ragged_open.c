@@ -259,7 +259,7 @@ void ragged_origin_free(struct ragged_origin *origin)
     free(origin->given.views);
     free(origin->given.versions);
     free(origin->first_item);
-    free(origin->tails);
+    free(origin->beyond);
     free(origin->lengths);
     free(origin->scanned);
     free(origin->list.bytes);

@@ -27,7 +27,7 @@ struct wanted {
     uint64_t room;    /* items in all */
     uint64_t missing; /* chunks that are not there */
     uint64_t length;  /* values of a chunk */
-    uint64_t tail;    /* of the last chunk */
+    uint64_t beyond;  /* of the last chunk */
 };
 
 static enum status take_values(void *argument, const struct values *values, struct error *err)
@@ -46,7 +46,7 @@ static enum status take_values(void *argument, const struct values *values, stru
     for (uint64_t i = 0; i < values->count; i++, wanted->offsets++)
         wanted->offsets[1] = wanted->offsets[0] + (values->bytes ? values->lengths[i] : 0);
     for (uint64_t i = values->count; values->bytes && i < wanted->length; i++)
-        wanted->tail += values->lengths[i];
+        wanted->beyond += values->lengths[i];
     return STATUS_OK;
 }
 
@@ -65,11 +65,11 @@ static enum status read_stores(const struct dataset *dataset, struct ragged_orig
                                         .visit = take_values,
                                         .argument = wanted};
         wanted->length = view->chunk_shape[0];
-        wanted->tail = 0;
+        wanted->beyond = 0;
         status = values_read(&values, err);
         wanted->missing += values.missing;
         origin->first_item[s + 1] = *wanted->offsets;
-        origin->tails[s] = wanted->tail;
+        origin->beyond[s] = wanted->beyond;
         origin->hold_room = max_u64(origin->hold_room, values.most);
     }
     return status;
@@ -103,7 +103,7 @@ static void take_list(const struct dataset *dataset, struct ragged_origin *origi
     length_list_offsets(&origin->list, &at, ragged_entries_before(origin, dataset->store_count),
                         origin->scanned);
     for (size_t s = 0; s < dataset->store_count; s++) {
-        origin->tails[s] = length_list_take(&origin->list, &at);
+        origin->beyond[s] = length_list_take(&origin->list, &at);
         origin->first_item[s + 1] = origin->scanned[ragged_entries_before(origin, s + 1)];
     }
 }
@@ -116,10 +116,10 @@ static enum status size_view(const struct ragged_origin *origin, size_t store, s
     uint64_t most = 0;
     for (uint64_t first = 0; first < view->shape[0]; first += view->chunk_shape[0]) {
         uint64_t end = min_u64(first + view->chunk_shape[0], view->shape[0]);
-        uint64_t tail = end == view->shape[0] ? origin->tails[store] : 0;
-        most = max_u64(most, add_sat(offsets[end] - offsets[first], tail));
+        uint64_t beyond = end == view->shape[0] ? origin->beyond[store] : 0;
+        most = max_u64(most, add_sat(offsets[end] - offsets[first], beyond));
     }
-    uint64_t bytes = add_sat(vlen_place(view->chunk_shape[0], 0), mul_sat(most, view->item_bytes));
+    uint64_t bytes = add_sat(vlen_begin(view->chunk_shape[0], 0), mul_sat(most, view->item_bytes));
     if (bytes > ZARR_MAX_CHUNK_BYTES)
         return error_set(err, STATUS_INVALID,
                          "array '%s': a chunk of values takes %s, and at most %s can be read: "
@@ -128,7 +128,7 @@ static enum status size_view(const struct ragged_origin *origin, size_t store, s
                          size_format(ZARR_MAX_CHUNK_BYTES).text);
     view->chunk_bytes = bytes;
     view->total_bytes = mul_sat(offsets[view->shape[0]] - offsets[0], view->item_bytes);
-    view->value_tail = origin->tails[store];
+    view->values_beyond = origin->beyond[store];
     return STATUS_OK;
 }
 
@@ -166,8 +166,8 @@ enum status ragged_vlen_measure(const struct dataset *dataset, struct ragged_ori
 {
     uint64_t values = ragged_entries_before(origin, dataset->store_count);
     origin->first_item = calloc(dataset->store_count + 1, sizeof *origin->first_item);
-    origin->tails = calloc(dataset->store_count, sizeof *origin->tails);
-    if (!origin->first_item || !origin->tails)
+    origin->beyond = calloc(dataset->store_count, sizeof *origin->beyond);
+    if (!origin->first_item || !origin->beyond)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the arrays of a ragged field");
     if (origin->lengths && origin->is_held) {
         origin->first_item[dataset->store_count] = origin->lengths->item_count;
@@ -194,7 +194,7 @@ enum status ragged_vlen_list(const struct dataset *dataset, struct ragged_origin
     for (uint64_t i = 0; i < values && status == STATUS_OK; i++)
         status = length_list_put(&origin->list, origin->scanned[i + 1] - origin->scanned[i], err);
     for (size_t s = 0; s < dataset->store_count && status == STATUS_OK; s++)
-        status = length_list_put(&origin->list, origin->tails[s], err);
+        status = length_list_put(&origin->list, origin->beyond[s], err);
     return status;
 }
 

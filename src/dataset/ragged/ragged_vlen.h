@@ -10,7 +10,7 @@
 
 #include "dataset/dataset_internal.h"
 
-/* Finds out how many items all values have, which it notes in `scanned`, `first_item` and `tails`,
+/* Finds out how many items all values have, which it notes in `scanned`, `first_item` and `beyond`,
  * and in the sizes of the views. Reads all chunks, or the given offsets; of a dataset that is
  * unpacked, nothing. INVALID: joined values take more than dataset.hold_limit, or offsets make no
  * sense. Other errors as of values_read() and frame_array_read(). */

@@ -212,7 +212,7 @@ void ragged_copy_values(const struct ragged_values *values, uint64_t begin, uint
     for (uint64_t value = begin; value < end; value++) {
         uint64_t before = (offsets[value] - offsets[first]) * array->item_bytes;
         copy_run(values, offsets[value], offsets[value + 1] - offsets[value],
-                 chunk + vlen_place(value - first, before) + VLEN_LENGTH_BYTES);
+                 chunk + vlen_begin(value - first, before) + VLEN_LENGTH_BYTES);
     }
 }
 

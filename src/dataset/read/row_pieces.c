@@ -126,7 +126,7 @@ static struct demand values_demand(const struct dataset *dataset, size_t r)
     for (size_t s = 0; s < dataset->store_count; s++) {
         struct zarr_array array = origin->columns[0].views[s];
         uint64_t mean =
-            array.total_bytes / array.chunk_counts[0] + vlen_place(array.chunk_shape[0], 0);
+            array.total_bytes / array.chunk_counts[0] + vlen_begin(array.chunk_shape[0], 0);
         bool is_whole = halo == 0 && dataset->row_length % array.chunk_shape[0] == 0;
         uint64_t along =
             size_divide_up(dataset->row_length + halo - 1, array.chunk_shape[0]) + !is_whole;

@@ -101,8 +101,8 @@ uint64_t zarr_array_chunk_items(const struct zarr_array *array, uint64_t chunk)
 static size_t values_bytes(const struct zarr_array *array, uint64_t chunk)
 {
     bool is_last = chunk + 1 == array->chunk_counts[0];
-    uint64_t items = zarr_array_chunk_items(array, chunk) + (is_last ? array->value_tail : 0);
-    return vlen_place(array->chunk_shape[0], items * array->item_bytes);
+    uint64_t items = zarr_array_chunk_items(array, chunk) + (is_last ? array->values_beyond : 0);
+    return vlen_begin(array->chunk_shape[0], items * array->item_bytes);
 }
 
 size_t zarr_array_decoded_bytes(const struct zarr_array *array, const uint64_t *chunk_index)

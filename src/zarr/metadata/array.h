@@ -88,7 +88,7 @@ struct zarr_array {
      * then has the size that follows from these, chunk_bytes at most. NULL: not known, and chunks
      * are read by zarr/chunk/values.h alone. */
     const uint64_t *value_offsets;
-    uint64_t value_tail;
+    uint64_t values_beyond;
     /* There are no axes. Shape and chunks are those of one axis of length 1. Such an array is
      * refused (UNSUPPORTED), too: who can read one value looks at this. */
     bool is_scalar;
