@@ -21,6 +21,20 @@
 MUST_USE enum status vlen_measure(const void *chunk, size_t size, uint64_t count, size_t item_bytes,
                                   uint32_t *ret_counts, struct error *err);
 
+/* Checks a decoded chunk against lengths that are known: value i of the first `known` ones has
+ * offsets[i + 1] - offsets[i] items. CORRUPT: it has another length; and as vlen_measure(). */
+MUST_USE enum status vlen_check(const void *chunk, size_t size, uint64_t count, size_t item_bytes,
+                                const uint64_t *offsets, uint64_t known, struct error *err);
+
+enum { VLEN_LENGTH_BYTES = 4 };
+
+/* Where value number `value` of a chunk begins, with its length, if those before it have `bytes` in
+ * all. Of the number of all values: the size of the chunk. */
+static inline uint64_t vlen_begin(uint64_t value, uint64_t bytes)
+{
+    return VLEN_LENGTH_BYTES * (1 + value) + bytes;
+}
+
 /* Copies the first `count` values of a chunk that vlen_measure() took, one after another. Returns
  * the end of what was written. */
 unsigned char *vlen_copy(const void *chunk, uint64_t count, unsigned char *out);

@@ -58,8 +58,8 @@ struct config_range {
       "OME-Zarr: the level of images: its number, or the one of the nearest scale along an axis: " \
       "y=0.5; \"\": fields are arrays")                                                            \
     X("dataset.hold_limit", hold_limit_bytes, SIZE, "1GiB", 0, UINT64_MAX / 2, KEEPS_ORDER,        \
-      "joined arrays, values of variable length, and small arrays chunked unlike the rows, are "   \
-      "held whole up to this size, each")                                                          \
+      "joined arrays, and small arrays chunked unlike the rows, are held whole up to this size, "  \
+      "each")                                                                                      \
     X("dataset.constants", constants, LIST, "", 0, 0, KEEPS_ORDER,                                 \
       "arrays without the sample axis that trainers get once, as they are stored: orography, "     \
       "coordinates, statistics")                                                                   \

@@ -184,8 +184,8 @@ struct dataset {
     size_t inflate_bytes;  /* of scratch_bytes: what stores take to inflate a value */
     size_t inflated_bytes; /* of all deflated values of which rows want parts, once inflated, and of
                             * manifests beyond catalogue_bytes */
-    size_t anchor_bytes;   /* memory of anchors, ends of documents, frames of aligned fields and
-                            * panels, of each process */
+    size_t anchor_bytes;   /* memory of anchors, ends of documents, frames of aligned fields, panels
+                            * and lists of lengths, of each process */
     size_t constant_bytes; /* of all constants, data and attributes */
     size_t catalogue_bytes; /* memory of what says where chunks lie (manifests, references,
                              * directories of zip archives), which all readers share; further

@@ -58,10 +58,11 @@ struct dataset_ragged_spec {
                           * belongs */
     const char *columns; /* a list of columns that say nothing of the kind; excludes index */
     const char *values;
-    /* In a dataset that is unpacked, as settled; panel_lengths as in panel.h: */
+    /* In a dataset that is unpacked, as settled; as of struct ragged_origin: */
     const struct ragged_lengths *lengths;
-    const void *panel_lengths; /* [panel_length_bytes] */
-    size_t panel_length_bytes;
+    const void *list; /* [list_bytes] */
+    size_t list_bytes;
+    bool is_held;
 };
 
 /* How trainers get a ragged field. */

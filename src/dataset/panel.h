@@ -24,10 +24,6 @@ struct ragged_panel {
     uint64_t count;           /* of these */
     int32_t *numbers; /* [number_count], owned: the number of a column in the list; -1: not there */
     uint64_t number_count;
-    unsigned char *lengths; /* [length_bytes], owned: how many items each entry has, in bytes of 7
-                             * bits, lowest first, with the eighth set but in the last; NULL before
-                             * ragged_scan() */
-    size_t length_bytes;
     struct ragged stored; /* items as they are stored: offsets, and pages that they are read into */
     size_t held_offset;   /* of the stored offsets in the held memory */
 };

@@ -11,8 +11,10 @@
  *
  * A field may be joined by an index array: then offsets and columns have entries, and the index
  * says which entry a frame has. Several frames may have the same one, and some entries no frame.
- * Otherwise frame i has entry i. Items of joined fields, and values of variable length, are held
- * whole by each node: rows have no pages of them.
+ * Otherwise frame i has entry i. Items of joined fields are held whole by each node: rows have no
+ * pages of them. An array of values of variable length is a ragged field of one column. Small ones
+ * are held, too, where their chunks do not fit the rows. Otherwise rows decode the chunks of their
+ * values aside, and pages begin with the row's first item.
  *
  *     page     | column 0: page_items | column 1: page_items | ... | widths |
  *

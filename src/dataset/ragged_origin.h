@@ -3,6 +3,7 @@
 #define PENSTOCK_DATASET_RAGGED_ORIGIN_H
 
 #include "dataset/dataset.h"
+#include "dataset/length_list.h"
 #include "dataset/ragged_lengths.h"
 #include "zarr/hierarchy/hierarchy.h"
 
@@ -33,10 +34,17 @@ struct ragged_origin {
     uint64_t *first_item; /* [store_count + 1], owned: of each store; then of all items */
     size_t held_offset;   /* of the offsets in the held memory */
     size_t index_offset;  /* joined: of int64[frames] likewise */
-    bool is_held;         /* items are held: values of variable length, or joined */
+    bool is_held;         /* items are held: joined, or small values (ragged_layout.h) */
     bool is_vlen;         /* an array of values of variable length: `offsets` and the one
                            * column are that array */
-    uint64_t hold_room;   /* is_vlen: as of ragged_lengths, once measured */
+    bool is_weighed;      /* is_vlen: its items count in the length of rows, and in the order */
+    struct ragged_array given; /* is_vlen: offsets of the values; its node is NULL where all chunks
+                                * are read for these, and once the dataset is unpacked */
+    uint64_t *beyond;   /* is_vlen: [store_count], owned: items of values beyond the array, in the
+                         * store's last chunk */
+    uint64_t hold_room; /* is_vlen: as of ragged_lengths, once measured */
+    struct length_list list; /* owned, once scanned: of a panel, the lengths of all entries; of
+                              * values that are not held, likewise, then `beyond` */
     size_t items_offset[RAGGED_MAX_COLUMNS]; /* is_held: of the items in the held memory */
     uint64_t *scanned;              /* is_vlen: offsets of all entries, owned; NULL but between
                                      * ragged_open_stores() and ragged_scan() */

@@ -208,23 +208,26 @@ class Values(JobTest):
             self.assertEqual(bytes(batch["raw"][begin:end]), wanted)
 
     def small_room(self):
-        """Where the limit is hardly more than the largest chunk takes, and one byte below."""
+        """Joined values are held, where the limit is what they take, and refused one byte below; others are read row by row. What
+        looks at chunks needs room for one."""
         path, values = self.write()
         most = max(len(b"".join(map(bytes, values["raw"][i:i + 5]))) for i in range(0, SAMPLES, 5))
         most = 2 * (most + 4 * 6)  # as stored, and decoded
-        plan = run([program("penstock"), "plan", "--config", self.configuration(path, {"raw": "{array: raw}"}),
-                    "--set", "batch.global_size=6"])
+        fields, total = {"raw": "{array: raw, index: video}"}, sum(map(len, values["raw"]))
+        plan = run([program("penstock"), "plan", "--config", self.configuration(path, fields), "--set", "batch.global_size=6"])
         self.assertRegex(plan.output, r"held arrays .* chunks of up to \d+.\d KiB on their way")
-        found = self.samples(path, {"raw": "{array: raw}"}, **{"dataset.hold_limit": str(most)})
-        for index, (batch, i) in found.items():
-            begin, end = batch["raw.offsets"][i:i + 2]
-            self.assertEqual(bytes(batch["raw"][begin:end]), bytes(values["raw"][index]))
+        for text, limit in (("{array: raw, index: video}", total), ("{array: raw}", 0)):
+            found = self.samples(path, {"raw": text, "video": "video"}, **{"dataset.hold_limit": str(limit)})
+            for index, (batch, i) in found.items():
+                begin, end = batch["raw.offsets"][i:i + 2]
+                entry = batch["video"][i] if limit else index
+                self.assertEqual(bytes(batch["raw"][begin:end]), bytes(values["raw"][entry]))
+        refused = self.run_job(path, fields, **{"dataset.hold_limit": str(total - 1)})
+        self.assertNotEqual(refused.code, 0)
+        self.assertIn("field 'raw': array 'raw' takes ", refused.output)
+        self.assertIn("joined arrays are held whole: raise dataset.hold_limit", refused.output)
         self.verify(path, 0, "raw", "--memory", str(most), "--threads", "1")
         self.assertIn("raise --memory", self.verify(path, 1, "raw", "--memory", str(most - 1), "--threads", "1"))
-        refused = self.run_job(path, {"raw": "{array: raw}"}, **{"dataset.hold_limit": str(most - 1)})
-        self.assertNotEqual(refused.code, 0)
-        self.assertIn("field 'raw': array 'raw' chunk ", refused.output)
-        self.assertIn("raise dataset.hold_limit", refused.output)
 
     def refused(self):
         path, _ = self.write()
@@ -234,7 +237,7 @@ class Values(JobTest):
                                         ("{array: rows, index: video, deliver: dense}", {}, "joined fields are delivered as csr or padded"),
                                         ("{array: rows, index: video}", {"dataset.hold_limit": "64"}, "joined arrays are held whole: raise"),
                                         ("{array: text, deliver: {pad: 9}}", {}, "more than deliver.pad (9)"),
-                                        ("{array: text}", {"dataset.hold_limit": "64KiB"}, "raise dataset.hold_limit (64.0 KiB)")):
+                                        ("{array: title, index: video}", {"dataset.hold_limit": "2KiB"}, "raise dataset.hold_limit (2.00 KiB)")):
             outcome = self.run_job(path, {"f": text}, ALONE, 1, **settings)
             self.assertNotEqual(outcome.code, 0)
             self.assertIn(message, outcome.output)

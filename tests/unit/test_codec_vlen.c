@@ -31,6 +31,20 @@ static void test_values(void **state)
     assert_int_equal(counts[2], 2);
 }
 
+/* Lengths that are known, of all values or the first ones. */
+static void test_known_lengths(void **state)
+{
+    const uint64_t offsets[] = {7, 9, 9, 13}, other[] = {0, 2, 2, 5};
+    struct error err;
+    (void)state;
+    assert_int_equal(vlen_begin(3, 6), sizeof good);
+    assert_int_equal(vlen_check(good, sizeof good, 3, 1, offsets, 3, &err), STATUS_OK);
+    assert_int_equal(vlen_check(good, sizeof good, 3, 1, other, 2, &err), STATUS_OK);
+    assert_int_equal(vlen_check(good, sizeof good, 3, 1, other, 3, &err), STATUS_CORRUPT);
+    assert_non_null(strstr(err.message, "value 2 has 4 items, and 3 by the array's offsets"));
+    assert_int_equal(vlen_check(good, sizeof good - 1, 3, 1, offsets, 3, &err), STATUS_CORRUPT);
+}
+
 static void test_damage(void **state)
 {
     uint32_t counts[4];
@@ -146,6 +160,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),
+        cmocka_unit_test(test_known_lengths),
         cmocka_unit_test(test_damage),
         cmocka_unit_test(test_unsized),
     };

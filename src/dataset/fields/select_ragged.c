@@ -19,16 +19,15 @@ bool ragged_has_keys(const struct dataset_field_spec *spec)
 }
 
 /* The array of values of variable length that the spec names; NULL: none. Packed datasets name it
- * as offsets and as values. */
+ * as offsets, too. */
 static const struct zarr_node *find_vlen(const struct choice *choice,
                                          const struct dataset_field_spec *spec)
 {
     const struct dataset_ragged_spec *ragged = &spec->ragged;
     if (!ragged_has_keys(spec))
         return select_vlen(choice, spec->array);
-    bool is_one = ragged->offsets && ragged->values && !ragged->index && !ragged->columns &&
-                  strcmp(ragged->offsets, ragged->values) == 0;
-    return is_one ? select_vlen(choice, ragged->offsets) : NULL;
+    bool is_one = ragged->offsets && ragged->values && !ragged->index && !ragged->columns;
+    return is_one ? select_vlen(choice, ragged->values) : NULL;
 }
 
 bool ragged_is_asked(const struct choice *choice, const struct dataset_field_spec *spec)
@@ -231,10 +230,13 @@ static enum status refuse_key(const char *key, const char *instead, struct error
     return error_set(err, STATUS_INVALID, "%s is not for ragged fields: %s", key, instead);
 }
 
-/* Held whole: without a conversion. */
-static enum status take_vlen(const struct zarr_node *node, const struct dataset_field_spec *spec,
-                             struct ragged_origin *ragged, struct error *err)
+/* Without a conversion. Offsets may be given. */
+static enum status take_vlen(const struct choice *choice, const struct zarr_node *node,
+                             const struct dataset_field_spec *spec, struct ragged_origin *ragged,
+                             struct error *err)
 {
+    const char *offsets = spec->ragged.offsets;
+    enum status status = STATUS_OK;
     bool is_scaled =
         (spec->scale < 0.0 || spec->scale > 0.0) && (spec->scale < 1.0 || spec->scale > 1.0);
     if (spec->cast != DTYPE_NONE || is_scaled || spec->offset < 0.0 || spec->offset > 0.0)
@@ -245,11 +247,16 @@ static enum status take_vlen(const struct zarr_node *node, const struct dataset_
             node->array.path);
     ragged->offsets.node = ragged->columns[0].node = node;
     ragged->column_count = 1;
-    ragged->has_values = ragged->is_held = ragged->is_vlen = true;
+    ragged->has_values = ragged->is_vlen = true;
     ragged->is_group = false;
     ragged->cell = DTYPE_FLOAT32;
     ragged->convert = (struct convert){.from = node->array.dtype, .scale = 1.0};
-    return STATUS_OK;
+    if (offsets && strcmp(offsets, spec->ragged.values) != 0) {
+        status = select_array(choice, offsets, &ragged->given.node, err);
+        if (status == STATUS_OK)
+            status = check_offsets(&ragged->given.node->array, err);
+    }
+    return status;
 }
 
 static enum status check_spec(const struct dataset_field_spec *spec, struct error *err)
@@ -397,7 +404,7 @@ enum status ragged_select(const struct choice *choice, const struct choice *own,
         status = steps_check(spec, err);
     const struct zarr_node *vlen = find_vlen(own, spec);
     if (status == STATUS_OK && vlen)
-        status = take_vlen(vlen, spec, ragged, err);
+        status = take_vlen(own, vlen, spec, ragged, err);
     if (status == STATUS_OK && !vlen)
         status = ragged_list_paths(spec, &paths, err);
     if (status == STATUS_OK && !vlen)
@@ -424,6 +431,10 @@ enum status ragged_select(const struct choice *choice, const struct choice *own,
         if (!ragged->lengths)
             return error_set(err, STATUS_NO_MEMORY, "no memory for the lengths of samples");
         *ragged->lengths = *spec->ragged.lengths;
+        ragged->is_held = spec->ragged.is_held;
+        status = length_list_copy(&ragged->list, spec->ragged.list, spec->ragged.list_bytes, err);
+        if (status != STATUS_OK)
+            return status;
     }
     if (ragged->deliver.form == RAGGED_DENSE)
         return add_origin(ragged, ragged->column_count, origins, count, err);

@@ -3,9 +3,9 @@
 #include "dataset/hold/hold_internal.h"
 #include "dataset/join.h"
 #include "dataset/ragged/panel_open.h"
-#include "dataset/ragged/ragged_held.h"
 #include "dataset/ragged/ragged_offsets.h"
 #include "dataset/ragged/ragged_open.h"
+#include "dataset/ragged/ragged_vlen.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -83,8 +83,20 @@ static int64_t *entries_of(const struct ragged_origin *origin, const unsigned ch
     return origin->index.node ? (int64_t *)(void *)(memory + origin->index_offset) : NULL;
 }
 
-/* Checks what was read, and numbers it through all stores. Values of variable length are read here.
- */
+/* The offsets of the panel, as scanned. */
+static enum status settle_panel(const struct dataset *dataset, const struct ragged_origin *origin,
+                                unsigned char *memory, struct error *err)
+{
+    size_t at = 0;
+    length_list_offsets(&origin->list, &at, ragged_entries_before(origin, dataset->store_count),
+                        (uint64_t *)(void *)(memory + origin->held_offset));
+    if (!length_list_is_taken(&origin->list, at))
+        return error_set(err, STATUS_CORRUPT, "packed dataset: its lengths are not valid");
+    return STATUS_OK;
+}
+
+/* Checks what was read, and numbers it through all stores. Values of variable length are read here,
+ * or only their lengths are taken. */
 static enum status settle_offsets(const struct dataset *dataset,
                                   const struct dataset_hold_options *options, unsigned char *memory,
                                   struct error *err)
@@ -94,7 +106,7 @@ static enum status settle_offsets(const struct dataset *dataset,
         const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
         uint64_t *offsets = offsets_of(origin, memory);
         if (origin->is_vlen)
-            status = ragged_held_load(dataset, r, offsets, memory + origin->items_offset[0],
+            status = ragged_vlen_load(dataset, r, offsets, memory + origin->items_offset[0],
                                       options, err);
         for (size_t s = 0; s < dataset->store_count && status == STATUS_OK && !origin->is_vlen; s++)
             status = ragged_take_offsets(origin, s, offsets_items(origin, s, memory),
@@ -109,10 +121,8 @@ static enum status settle_offsets(const struct dataset *dataset,
                                origin->offsets.views[0].path, origin->index.node ? " by '" : "",
                                origin->index.node ? origin->index.views[0].path : "",
                                origin->index.node ? "'" : "");
-        if (status == STATUS_OK && origin->panel &&
-            !panel_take_offsets(origin->panel, ragged_entries_before(origin, dataset->store_count),
-                                (uint64_t *)(void *)(memory + origin->held_offset)))
-            status = error_set(err, STATUS_CORRUPT, "packed dataset: its lengths are not valid");
+        if (status == STATUS_OK && origin->panel)
+            status = settle_panel(dataset, origin, memory, err);
         if (status != STATUS_OK)
             error_prefix(err, status, "field '%s': ", origin->name);
     }
@@ -293,6 +303,8 @@ void dataset_attach(struct dataset *dataset, const void *memory)
             (const uint64_t *)(const void *)((const unsigned char *)memory + origin->held_offset);
         if (origin->panel)
             origin->panel->stored.offsets = offsets_of(origin, memory);
+        if (origin->is_vlen)
+            ragged_vlen_attach(dataset, r, ragged->offsets);
         ragged->entries = entries_of(origin, memory);
         for (size_t c = 0; c < origin->column_count && origin->is_held; c++)
             ragged->held_items[c] = (const unsigned char *)memory + origin->items_offset[c];

@@ -7,7 +7,7 @@
 #include "dataset/fields/slices.h"
 #include "dataset/fields/steps.h"
 #include "dataset/open/open.h"
-#include "dataset/ragged/panel_open.h"
+#include "dataset/panel.h"
 #include "dataset/ragged/ragged_layout.h"
 #include "dataset/ragged/ragged_open.h"
 #include "dataset/read/row_walk.h"
@@ -117,18 +117,32 @@ static uint64_t longest_store(const struct dataset *dataset)
     return longest;
 }
 
+/* Frames before and behind those of a row. */
+struct halo {
+    uint64_t before, after;
+};
+
+static struct halo halo_of(const struct dataset_field *field)
+{
+    return (struct halo){field->halo_before, field->halo_after};
+}
+
+static struct halo values_halo(const struct ragged_origin *origin)
+{
+    return (struct halo){origin->halo_before, origin->halo_after};
+}
+
 /* A row of so many chunks decodes chunks of halos again, at most a twentieth as many as its own, as
  * far as rows of ROW_BYTES allow. */
-static uint64_t choose_row_chunks(const struct dataset *dataset, size_t leader)
+static uint64_t choose_row_chunks(const struct dataset *dataset, uint64_t chunk,
+                                  uint64_t frame_bytes, struct halo around)
 {
     const uint64_t row_bytes = (uint64_t)64 << 20, most_cost = 20;
-    const struct dataset_field *field = &dataset->fields[leader];
-    uint64_t chunk = dataset->private->origins[leader].store_fields[0].array.chunk_shape[0];
     uint64_t all = size_divide_up(longest_store(dataset), chunk);
-    uint64_t halo = field->halo_before + field->halo_after;
+    uint64_t halo = around.before + around.after;
     uint64_t halo_chunks =
-        size_divide_up(field->halo_before, chunk) + size_divide_up(field->halo_after, chunk);
-    uint64_t frames = row_bytes / field->frame_bytes;
+        size_divide_up(around.before, chunk) + size_divide_up(around.after, chunk);
+    uint64_t frames = row_bytes / frame_bytes;
     uint64_t room = frames > halo ? (frames - halo) / chunk : 0;
     uint64_t chunks = dataset->private->row_chunks;
     if (chunks == 0)
@@ -168,39 +182,76 @@ static size_t find_leader(const struct dataset *dataset)
     return leader;
 }
 
+static uint64_t values_bytes(const struct dataset *dataset, const struct ragged_origin *origin)
+{
+    return mul_sat(origin->first_item[dataset->store_count],
+                   origin->columns[0].views[0].item_bytes);
+}
+
+/* Values of variable length give rows their length only where they are more than any run holds by
+ * default, or where nothing else does. */
+static void weigh_values(struct dataset *dataset, uint64_t limit)
+{
+    for (size_t r = 0; r < dataset->ragged_count; r++) {
+        struct ragged_origin *origin = &dataset->private->ragged_origins[r];
+        origin->is_weighed = origin->is_vlen && !origin->index.node &&
+                             (limit == 0 || values_bytes(dataset, origin) > limit);
+    }
+}
+
+static enum status refuse_joined(const struct dataset *dataset, struct error *err)
+{
+    const struct field_origin *origins = dataset->private->origins;
+    for (size_t i = 0; !origins->index; i++, origins++)
+        if (i + 1 == dataset->field_count)
+            return error_set(err, STATUS_INVALID,
+                             "all fields are joined, and held whole: add a field that is read row "
+                             "by row");
+    return error_set(err, STATUS_INVALID,
+                     "all fields are joined through an index: add one that is read directly, for "
+                     "example array '%s'",
+                     origins->index->array.path);
+}
+
+/* `ragged` leads, if there is one. */
+static uint64_t choose_row_length(struct dataset *dataset, size_t leader,
+                                  const struct ragged *ragged)
+{
+    const struct dataset_private *private = dataset->private;
+    const struct zarr_array *array;
+    struct halo halo;
+    uint64_t frame_bytes, length;
+    if (leader < dataset->field_count) {
+        array = &private->origins[leader].store_fields[0].array;
+        halo = halo_of(&dataset->fields[leader]);
+        frame_bytes = dataset->fields[leader].frame_bytes;
+    } else {
+        const struct ragged_origin *origin = &private->ragged_origins[ragged - dataset->ragged];
+        if (!origin->is_vlen)
+            return ragged_row_length(dataset, ragged, &dataset->row_chunks);
+        array = &origin->columns[0].views[0];
+        halo = values_halo(origin);
+        frame_bytes = ragged_frame_bytes(dataset, ragged);
+    }
+    dataset->row_chunks = choose_row_chunks(dataset, array->chunk_shape[0], frame_bytes, halo);
+    return size_multiply(dataset->row_chunks, array->chunk_shape[0], &length) ? length : UINT64_MAX;
+}
+
 /* The leading array gives the rows their length. */
 static enum status settle_rows(struct dataset *dataset, struct error *err)
 {
-    const struct field_origin *origins = dataset->private->origins;
-    const struct ragged *ragged = ragged_leader(dataset);
-    size_t leader = find_leader(dataset);
     uint64_t length = dataset->private->row_length;
-    if (length > 0) {
+    weigh_values(dataset, ORDER_HOLD_BYTES);
+    size_t leader = find_leader(dataset);
+    if (leader == dataset->field_count && !ragged_leader(dataset))
+        weigh_values(dataset, 0);
+    const struct ragged *ragged = ragged_leader(dataset);
+    if (length > 0)
         dataset->row_chunks = dataset->private->row_chunks;
-        cut_rows(dataset, length);
-        return STATUS_OK;
-    }
-    if (leader == dataset->field_count && ragged) {
-        cut_rows(dataset, ragged_row_length(dataset, ragged, &dataset->row_chunks));
-        return STATUS_OK;
-    }
-    if (leader == dataset->field_count) {
-        for (size_t i = 0; !origins->index; i++, origins++)
-            if (i + 1 == dataset->field_count)
-                return error_set(
-                    err, STATUS_INVALID,
-                    "all fields are joined or of values of variable length, which are held "
-                    "whole: add a field that is read row by row");
-        return error_set(
-            err, STATUS_INVALID,
-            "all fields are joined through an index: add one that is read directly, for "
-            "example array '%s'",
-            origins->index->array.path);
-    }
-    dataset->row_chunks = choose_row_chunks(dataset, leader);
-    if (!size_multiply(dataset->row_chunks, origins[leader].store_fields[0].array.chunk_shape[0],
-                       &length))
-        length = UINT64_MAX;
+    else if (leader < dataset->field_count || ragged)
+        length = choose_row_length(dataset, leader, ragged);
+    else
+        return refuse_joined(dataset, err);
     cut_rows(dataset, length);
     return STATUS_OK;
 }
@@ -218,32 +269,39 @@ static uint64_t count_reads(const struct zarr_array *array, uint64_t row)
 
 /* As count_reads(), with halos. Of many rows only the first ones are looked at. */
 static uint64_t count_reads_with_halos(const struct zarr_array *array, uint64_t row,
-                                       const struct dataset_field *field)
+                                       struct halo halo)
 {
     const uint64_t most = 4096;
     uint64_t rows = size_divide_up(array->shape[0], row), looked = min_u64(rows, most), reads = 0;
     for (uint64_t r = 0; r < looked; r++) {
-        uint64_t begin = r * row - min_u64(r * row, field->halo_before);
-        uint64_t end = min_u64((r + 1) * row + field->halo_after, array->shape[0]);
+        uint64_t begin = r * row - min_u64(r * row, halo.before);
+        uint64_t end = min_u64((r + 1) * row + halo.after, array->shape[0]);
         reads += (end - 1) / array->chunk_shape[0] - begin / array->chunk_shape[0] + 1;
     }
     return (uint64_t)((unsigned __int128)reads * rows / max_u64(looked, 1));
 }
 
-/* Chunk reads of an epoch per chunk along the sample axis. */
+/* Chunk reads of an epoch, of the arrays of all stores, and their chunks along the sample axis. */
+struct reads {
+    uint64_t reads, chunks;
+};
+
+static void add_reads(struct reads *sum, const struct zarr_array *array, uint64_t row,
+                      struct halo halo)
+{
+    sum->chunks += array->chunk_counts[0];
+    sum->reads += halo.before + halo.after > 0 ? count_reads_with_halos(array, row, halo)
+                                               : count_reads(array, row);
+}
+
 static double decode_amplification(const struct dataset *dataset, size_t i)
 {
     const struct dataset_private *private = dataset->private;
-    const struct dataset_field *field = &dataset->fields[i];
-    bool halos = field->halo_before + field->halo_after > 0;
-    uint64_t reads = 0, chunks = 0;
-    for (size_t s = 0; s < private->store_count; s++) {
-        const struct zarr_array *array = &private->origins[i].store_fields[s].array;
-        chunks += array->chunk_counts[0];
-        reads += halos ? count_reads_with_halos(array, dataset->row_length, field)
-                       : count_reads(array, dataset->row_length);
-    }
-    return (double)reads / (double)chunks;
+    struct reads sum = {0};
+    for (size_t s = 0; s < private->store_count; s++)
+        add_reads(&sum, &private->origins[i].store_fields[s].array, dataset->row_length,
+                  halo_of(&dataset->fields[i]));
+    return (double)sum.reads / (double)sum.chunks;
 }
 
 static uint64_t total_bytes(const struct dataset *dataset, const struct field_origin *origin)
@@ -255,17 +313,43 @@ static uint64_t total_bytes(const struct dataset *dataset, const struct field_or
     return total;
 }
 
+/* Whether chunks are decoded so often that an array is better held. Halos alone, as small as those
+ * of the rows shall be, are no reason. */
+static bool is_bearable(double amplification, struct halo halo)
+{
+    return amplification <= (halo.before + halo.after > 0 ? 1.05 : 1.0);
+}
+
 /* Whether a direct field is held with that limit: not one of the array whose chunks are the rows.
- * Halos alone, as small as those of the rows shall be, are no reason. */
+ */
 static bool is_held(const struct dataset *dataset, size_t i, size_t leader, uint64_t limit_bytes)
 {
     const struct field_origin *origin = &dataset->private->origins[i];
     const struct dataset_field *field = &dataset->fields[i];
-    double bearable = field->halo_before + field->halo_after > 0 ? 1.05 : 1.0;
     bool leads =
         leader < dataset->field_count && field->row_leader == dataset->fields[leader].row_leader;
-    return !leads && decode_amplification(dataset, i) > bearable &&
+    return !leads && !is_bearable(decode_amplification(dataset, i), halo_of(field)) &&
            total_bytes(dataset, origin) <= limit_bytes;
+}
+
+/* Likewise of values of variable length. Where the dataset was unpacked, that is known. */
+static void hold_values(struct dataset *dataset)
+{
+    const struct ragged *leader =
+        find_leader(dataset) == dataset->field_count ? ragged_leader(dataset) : NULL;
+    for (size_t r = 0; r < dataset->ragged_count; r++) {
+        const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
+        struct halo halo = values_halo(origin);
+        struct reads sum = {0};
+        if (!origin->is_vlen || origin->index.node || origin->lengths ||
+            leader == &dataset->ragged[r] ||
+            values_bytes(dataset, origin) > dataset->private->hold_limit_bytes)
+            continue;
+        for (size_t s = 0; s < dataset->store_count; s++)
+            add_reads(&sum, &origin->columns[0].views[s], dataset->row_length, halo);
+        if (!is_bearable((double)sum.reads / (double)sum.chunks, halo))
+            ragged_hold(dataset, r);
+    }
 }
 
 /* Frames of a row field's memory in a row buffer. */
@@ -524,9 +608,24 @@ enum status layout_settle_rows(struct dataset *dataset, struct error *err)
         status = steps_settle(dataset, err);
     if (status == STATUS_OK)
         status = settle_rows(dataset, err);
-    if (status == STATUS_OK)
-        ragged_note_late(dataset);
-    return status;
+    if (status != STATUS_OK)
+        return status;
+    hold_values(dataset);
+    ragged_note_late(dataset);
+    return ragged_settle_pages(dataset, err);
+}
+
+/* What each process has of the lengths of ragged fields, and of panels. */
+static size_t lists_bytes(const struct dataset *dataset)
+{
+    size_t bytes = 0;
+    for (size_t r = 0; r < dataset->ragged_count; r++) {
+        const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
+        bytes += origin->list.size;
+        if (origin->panel)
+            bytes += origin->panel->number_count * sizeof *origin->panel->numbers;
+    }
+    return bytes;
 }
 
 enum status layout_settle(struct dataset *dataset, struct error *err)
@@ -536,7 +635,7 @@ enum status layout_settle(struct dataset *dataset, struct error *err)
     dataset->anchors = anchors;
     dataset->anchor_bytes = (anchors ? anchors_bytes(anchors) : 0) +
                             dataset->private->document_count * sizeof(uint64_t) +
-                            panels_bytes(dataset);
+                            lists_bytes(dataset);
     for (size_t i = 0; i < dataset->field_count; i++)
         if (dataset->private->origins[i].matches)
             dataset->anchor_bytes += dataset->frame_count * sizeof(int64_t);

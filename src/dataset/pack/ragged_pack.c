@@ -27,7 +27,6 @@ static void put_panel(struct text *out, const struct ragged_panel *panel)
         slices_put(&panel->slice, &indices);
     packed_put_number(out, panel ? panel->column : 0);
     pack_string(out, indices.data ? indices.data : "");
-    packed_put_run(out, panel ? panel->lengths : NULL, panel ? panel->length_bytes : 0);
     text_done(&indices);
 }
 
@@ -49,6 +48,8 @@ static void put_ragged(struct text *out, const struct dataset *dataset,
     pack_real(out, origin->convert.offset);
     packed_put_run(out, origin->steps, origin->step_count * sizeof *origin->steps);
     packed_put_run(out, origin->lengths, sizeof *origin->lengths);
+    packed_put_run(out, origin->list.bytes, origin->list.size);
+    packed_put_number(out, origin->is_held);
     put_panel(out, origin->panel);
 }
 
@@ -63,14 +64,11 @@ static bool take_panel(struct packed *packed, struct dataset_field_spec *spec)
 {
     static const char *const axes[RAGGED_MAX_RANK] = {"1", "2", "3", "4", "5", "6", "7", "8"};
     struct dataset_slice_spec slice;
-    const char *lengths;
     uint64_t column;
     if (!packed_take_number(packed, &column) || column >= RAGGED_MAX_RANK ||
-        !packed_take_string(packed, &slice.indices) ||
-        !packed_take_run(packed, &lengths, &spec->ragged.panel_length_bytes))
+        !packed_take_string(packed, &slice.indices))
         return false;
     slice.axis = axes[column];
-    spec->ragged.panel_lengths = lengths;
     if (*slice.indices)
         spec->slices[spec->slice_count++] = slice;
     return true;
@@ -81,9 +79,9 @@ static bool take_ragged(struct packed *packed, struct dataset_field_spec *spec)
 {
     struct dataset_ragged_spec *ragged = &spec->ragged;
     size_t size, count;
-    const char *deliver;
+    const char *deliver, *list;
     void *steps, *lengths;
-    uint64_t cast;
+    uint64_t cast, is_held;
     if (!packed_take_string(packed, &spec->name) || !unpack_text(packed, &ragged->offsets) ||
         !unpack_text(packed, &ragged->index) || !unpack_text(packed, &ragged->columns) ||
         !unpack_text(packed, &ragged->values) || !unpack_text(packed, &spec->index) ||
@@ -99,6 +97,11 @@ static bool take_ragged(struct packed *packed, struct dataset_field_spec *spec)
     if (!unpack_items(packed, sizeof(struct ragged_lengths), &lengths, &count))
         return false;
     ragged->lengths = lengths;
+    if (!packed_take_run(packed, &list, &ragged->list_bytes) ||
+        !packed_take_number(packed, &is_held) || is_held > 1)
+        return false;
+    ragged->list = list;
+    ragged->is_held = is_held;
     return ragged->offsets && count == 1 && take_panel(packed, spec);
 }
 

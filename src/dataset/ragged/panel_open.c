@@ -204,20 +204,6 @@ static enum status settle_tensor(struct ragged_origin *origin, struct error *err
                      deliver->dense_shape[panel->column], panel->column, panel->count);
 }
 
-/* In a dataset that is unpacked. */
-static enum status keep_lengths(const struct dataset_ragged_spec *spec, struct ragged_panel *panel,
-                                struct error *err)
-{
-    if (!spec->panel_lengths)
-        return STATUS_OK;
-    panel->lengths = malloc(spec->panel_length_bytes);
-    if (!panel->lengths)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for the lengths of samples");
-    memcpy(panel->lengths, spec->panel_lengths, spec->panel_length_bytes);
-    panel->length_bytes = spec->panel_length_bytes;
-    return STATUS_OK;
-}
-
 enum status panel_settle(const struct dataset *dataset, const struct dataset_options *options,
                          struct ragged_origin *origin, struct error *err)
 {
@@ -234,19 +220,7 @@ enum status panel_settle(const struct dataset *dataset, const struct dataset_opt
     coordinates_done(&settling.names);
     if (status != STATUS_OK)
         return error_prefix(err, status, "slice of axis '%s': ", settling.spec->axis);
-    status = settle_tensor(origin, err);
-    return status == STATUS_OK ? keep_lengths(&spec->ragged, origin->panel, err) : status;
-}
-
-size_t panels_bytes(const struct dataset *dataset)
-{
-    size_t bytes = 0;
-    for (size_t r = 0; r < dataset->ragged_count; r++) {
-        const struct ragged_panel *panel = dataset->private->ragged_origins[r].panel;
-        if (panel)
-            bytes += panel->length_bytes + panel->number_count * sizeof *panel->numbers;
-    }
-    return bytes;
+    return settle_tensor(origin, err);
 }
 
 void panel_free(struct ragged_panel *panel)
@@ -255,6 +229,5 @@ void panel_free(struct ragged_panel *panel)
         return;
     free(panel->slice.runs);
     free(panel->numbers);
-    free(panel->lengths);
     free(panel);
 }

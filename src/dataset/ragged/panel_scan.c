@@ -1,5 +1,4 @@
-/* See panel_open.h: how many items each entry has of a panel. The lengths of a hundred million
- * cells take about as many bytes: they are packed, and every rank has them. */
+/* See panel_open.h: how many items each entry has of a panel. */
 #include "base/number.h"
 #include "dataset/frames/frame_array.h"
 #include "dataset/ragged/panel_open.h"
@@ -10,40 +9,21 @@
 
 /* Reading one store. */
 struct scan {
-    const struct ragged_origin *origin;
+    struct ragged_origin *origin;
     uint64_t *offsets;   /* of all entries: of those before `entry` the panel's, then stored ones */
     uint64_t entry;      /* the next one to be ended */
     uint64_t end;        /* of it: stored */
     uint64_t entry_end;  /* of the store's entries */
     uint64_t first_item; /* of the store */
     uint64_t kept, total; /* of this entry; of all before */
-    size_t room;          /* of panel->lengths */
 };
-
-static enum status put_length(struct ragged_panel *panel, size_t *room, uint64_t length,
-                              struct error *err)
-{
-    enum { MOST = 10 }; /* bytes of a length */
-    if (panel->length_bytes + MOST > *room) {
-        size_t more = *room + *room / 2 + 4096;
-        unsigned char *lengths = realloc(panel->lengths, more);
-        if (!lengths)
-            return error_set(err, STATUS_NO_MEMORY, "no memory for the lengths of samples");
-        panel->lengths = lengths;
-        *room = more;
-    }
-    for (; length >= 0x80; length >>= 7)
-        panel->lengths[panel->length_bytes++] = (unsigned char)(length | 0x80);
-    panel->lengths[panel->length_bytes++] = (unsigned char)length;
-    return STATUS_OK;
-}
 
 /* Ends the entries whose items are all seen. */
 static enum status end_entries(struct scan *scan, uint64_t seen, struct error *err)
 {
     enum status status = STATUS_OK;
     while (scan->entry < scan->entry_end && scan->end <= seen && status == STATUS_OK) {
-        status = put_length(scan->origin->panel, &scan->room, scan->kept, err);
+        status = length_list_put(&scan->origin->list, scan->kept, err);
         scan->total += scan->kept;
         scan->kept = 0;
         scan->entry++;
@@ -128,21 +108,4 @@ enum status panel_scan(const struct dataset *dataset, struct ragged_origin *orig
             status = frame_array_read(&array, visit_indices, &scan, err);
     }
     return status;
-}
-
-bool panel_take_offsets(const struct ragged_panel *panel, uint64_t entry_count, uint64_t *offsets)
-{
-    size_t at = 0;
-    uint64_t sum = 0, entry = 0;
-    offsets[0] = 0;
-    for (; entry < entry_count && at < panel->length_bytes; entry++) {
-        uint64_t length = 0;
-        unsigned shift = 0;
-        for (; at + 1 < panel->length_bytes && panel->lengths[at] >= 0x80 && shift < 63; shift += 7)
-            length |= (uint64_t)(panel->lengths[at++] & 0x7f) << shift;
-        length |= (uint64_t)(panel->lengths[at++] & 0x7f) << shift;
-        sum += length;
-        offsets[entry + 1] = sum;
-    }
-    return entry == entry_count && at == panel->length_bytes;
 }

@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "base/size.h"
 #include "dataset/panel.h"
+#include "dataset/ragged/ragged_open.h"
 #include "zarr/chunk/chunk.h"
 
 #include <string.h>
@@ -66,6 +67,16 @@ static uint64_t page_items(uint64_t chunk, uint64_t item_bytes)
     return chunk * max_u64(min_u64(page_bytes / item_bytes / chunk, most_chunks), 1);
 }
 
+/* Values of a page, which is about as large as one value. Rows of short ones are small. */
+static uint64_t values_page_items(const struct dataset *dataset, const struct ragged_origin *origin)
+{
+    const uint64_t least_bytes = (uint64_t)16 << 10, most_bytes = (uint64_t)256 << 10;
+    size_t item_bytes = origin->columns[0].views[0].item_bytes;
+    uint64_t bytes = mul_sat(origin->first_item[dataset->store_count], item_bytes) /
+                     ragged_entries_before(origin, dataset->store_count);
+    return max_u64(min_u64(max_u64(bytes, least_bytes), most_bytes) / item_bytes, 1);
+}
+
 static enum status refuse_size(const struct ragged *ragged, struct error *err)
 {
     return error_set(err, STATUS_INVALID, "field '%s': its samples or chunks are beyond any memory",
@@ -89,7 +100,7 @@ static uint64_t narrow_length(size_t store_count, const struct ragged_origin *or
     for (size_t s = 0; s < store_count; s++)
         if (!zarr_array_may_be_narrow(&views[s]) || views[s].chunk_shape[0] != length)
             return 0;
-    bool is_whole = ragged->form == RAGGED_DENSE || origin->panel;
+    bool is_whole = ragged->form == RAGGED_DENSE || origin->panel || origin->is_vlen;
     return !is_whole && ragged->page_items % length == 0 ? length : 0;
 }
 
@@ -164,6 +175,14 @@ static enum status lay_out_panel(size_t stores, const struct ragged_origin *orig
     return status == STATUS_OK ? lay_out_pages(stores, origin, items, ragged, err) : status;
 }
 
+/* Rows have no pages of it, and samples no trailer. */
+static void hold(struct ragged *ragged)
+{
+    ragged->is_held = true;
+    ragged->page_items = 1;
+    ragged->trailer_item_bytes = 0;
+}
+
 static enum status lay_out_one(const struct dataset *dataset, const struct ragged_origin *origin,
                                struct ragged *ragged, struct error *err)
 {
@@ -187,27 +206,41 @@ static enum status lay_out_one(const struct dataset *dataset, const struct ragge
     }
     lay_out_columns(dataset, origin, ragged);
     if (origin->is_held) {
-        ragged->is_held = true;
-        ragged->page_items = 1;
-        ragged->trailer_item_bytes = 0;
+        hold(ragged);
         return STATUS_OK;
     }
-    uint64_t items = page_items(longest_chunk(dataset, origin), ragged->trailer_item_bytes);
+    uint64_t items = origin->is_vlen
+                         ? values_page_items(dataset, origin)
+                         : page_items(longest_chunk(dataset, origin), ragged->trailer_item_bytes);
     if (origin->panel)
         return lay_out_panel(dataset->store_count, origin, ragged, items, err);
     return lay_out_pages(dataset->store_count, origin, items, ragged, err);
 }
 
-/* All pages take as much memory as the largest one: the others have as many chunks as fit. */
 enum status ragged_lay_out(struct dataset *dataset, struct error *err)
 {
     enum status status = STATUS_OK;
+    for (size_t r = 0; r < dataset->ragged_count && status == STATUS_OK; r++)
+        status = lay_out_one(dataset, &dataset->private->ragged_origins[r],
+                             &dataset->private->raggeds[r], err);
+    dataset->ragged = dataset->ragged_count > 0 ? dataset->private->raggeds : NULL;
+    return status;
+}
+
+void ragged_hold(struct dataset *dataset, size_t r)
+{
+    dataset->private->ragged_origins[r].is_held = true;
+    hold(&dataset->private->raggeds[r]);
+}
+
+/* All pages take as much memory as the largest one: the others have as many chunks as fit. */
+enum status ragged_settle_pages(struct dataset *dataset, struct error *err)
+{
+    enum status status = STATUS_OK;
     size_t most_bytes = 0;
-    for (size_t r = 0; r < dataset->ragged_count && status == STATUS_OK; r++) {
-        struct ragged *ragged = &dataset->private->raggeds[r];
-        status = lay_out_one(dataset, &dataset->private->ragged_origins[r], ragged, err);
-        most_bytes = max_u64(most_bytes, ragged->columns_bytes);
-    }
+    for (size_t r = 0; r < dataset->ragged_count; r++)
+        if (!dataset->ragged[r].is_held)
+            most_bytes = max_u64(most_bytes, dataset->ragged[r].columns_bytes);
     for (size_t r = 0; r < dataset->ragged_count && status == STATUS_OK; r++) {
         struct ragged *ragged = &dataset->private->raggeds[r];
         if (ragged->is_held)
@@ -218,7 +251,6 @@ enum status ragged_lay_out(struct dataset *dataset, struct error *err)
                                ragged, err);
         dataset->page_bytes = max_u64(dataset->page_bytes, ragged->page_bytes);
     }
-    dataset->ragged = dataset->ragged_count > 0 ? dataset->private->raggeds : NULL;
     return status;
 }
 
@@ -273,7 +305,7 @@ static uint64_t stored_items(const struct dataset *dataset, const struct ragged 
 uint64_t ragged_frame_bytes(const struct dataset *dataset, const struct ragged *ragged)
 {
     unsigned __int128 bytes =
-        (unsigned __int128)stored_items(dataset, ragged) * ragged->trailer_item_bytes;
+        (unsigned __int128)stored_items(dataset, ragged) * ragged_item_bytes(ragged);
     return max_u64((uint64_t)(bytes / dataset->frame_count), 1);
 }
 
@@ -281,7 +313,7 @@ const struct ragged *ragged_leader(const struct dataset *dataset)
 {
     const struct ragged *leader = NULL;
     for (size_t r = 0; r < dataset->ragged_count; r++)
-        if (!dataset->ragged[r].is_held &&
+        if (ragged_is_weighed(&dataset->private->ragged_origins[r]) &&
             (!leader || ragged_frame_bytes(dataset, &dataset->ragged[r]) >
                             ragged_frame_bytes(dataset, leader)))
             leader = &dataset->ragged[r];
@@ -312,7 +344,7 @@ void ragged_note_late(struct dataset *dataset)
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         const struct ragged *ragged = &dataset->ragged[r];
         struct ragged_origin *origin = &dataset->private->ragged_origins[r];
-        bool is_late = ragged->form != RAGGED_DENSE && !origin->panel &&
+        bool is_late = ragged->form != RAGGED_DENSE && !origin->panel && !origin->is_vlen &&
                        ragged_row_bytes(dataset) >= least_bytes;
         for (size_t c = 0; c < origin->column_count; c++)
             for (size_t s = 0; s < dataset->store_count; s++)
@@ -325,8 +357,10 @@ uint64_t ragged_row_bytes(const struct dataset *dataset)
     uint64_t bytes = 0;
     for (size_t r = 0; r < dataset->ragged_count; r++) {
         const struct ragged *ragged = &dataset->ragged[r];
-        unsigned __int128 all = (unsigned __int128)ragged->item_count * ragged->trailer_item_bytes *
-                                dataset->row_length / dataset->frame_count;
+        bool is_weighed = ragged_is_weighed(&dataset->private->ragged_origins[r]);
+        unsigned __int128 all = (unsigned __int128)ragged->item_count *
+                                (is_weighed ? ragged_item_bytes(ragged) : 0) * dataset->row_length /
+                                dataset->frame_count;
         bytes += all > LIMIT_BYTES ? LIMIT_BYTES : (uint64_t)all;
     }
     return bytes;

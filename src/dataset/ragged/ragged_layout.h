@@ -8,17 +8,30 @@
 /* With all origins in place, fills dataset->ragged. INVALID: sizes beyond any memory. */
 MUST_USE enum status ragged_lay_out(struct dataset *dataset, struct error *err);
 
+/* Has field number `r`, of values of variable length, held. */
+void ragged_hold(struct dataset *dataset, size_t r);
+
+/* With rows in place, and what is held, settles the pages of all fields. INVALID: likewise. */
+MUST_USE enum status ragged_settle_pages(struct dataset *dataset, struct error *err);
+
 /* Describes a field that is a column or a tensor. */
 void ragged_describe(const struct dataset *dataset, size_t i, struct dataset_field *field);
 
 /* Bytes of a frame's items as they are stored, in the mean, at least 1. */
 uint64_t ragged_frame_bytes(const struct dataset *dataset, const struct ragged *ragged);
 
-/* The ragged field with the most bytes a frame, of those that rows have; NULL: there is none. */
+/* Whether the items of a field count in the length of rows, and in the order: those that rows
+ * have, but for values that any run might hold. */
+static inline bool ragged_is_weighed(const struct ragged_origin *origin)
+{
+    return origin->is_vlen ? origin->is_weighed : !origin->is_held;
+}
+
+/* The ragged field with the most bytes a frame, of those that are weighed; NULL: there is none. */
 const struct ragged *ragged_leader(const struct dataset *dataset);
 
-/* How many frames rows have where that field leads. *ret_chunks: chunks of its longest ones that
- * have about as many items as a row. */
+/* How many frames rows have where that field, whose items offsets count, leads. *ret_chunks: chunks
+ * of its longest ones that have about as many items as a row. */
 uint64_t ragged_row_length(const struct dataset *dataset, const struct ragged *ragged,
                            uint64_t *ret_chunks);
 

@@ -46,20 +46,50 @@ static enum status check_last(const struct ragged_origin *origin, size_t store, 
                      column->shape[0] == 1 ? "" : "s");
 }
 
-enum status ragged_take_offsets(const struct ragged_origin *origin, size_t store, const void *items,
-                                uint64_t *out, struct error *err)
+static enum status take(const struct zarr_array *view, uint64_t base, const void *items,
+                        uint64_t *out, struct error *err)
 {
-    const struct zarr_array *view = &origin->offsets.views[store];
-    uint64_t base = origin->first_item[store], count = view->shape[0];
     int64_t before = 0;
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < view->shape[0]; i++) {
         int64_t value = dtype_integer(view->dtype, items, i);
         if (value < before || (i == 0 && value != 0))
             return refuse(view, i, value, before, err);
         out[i] = base + (uint64_t)value;
         before = value;
     }
-    return check_last(origin, store, (uint64_t)before, err);
+    return STATUS_OK;
+}
+
+enum status ragged_take_offsets(const struct ragged_origin *origin, size_t store, const void *items,
+                                uint64_t *out, struct error *err)
+{
+    const struct zarr_array *view = &origin->offsets.views[store];
+    enum status status = take(view, origin->first_item[store], items, out, err);
+    return status == STATUS_OK ? check_last(origin, store, out[view->shape[0] - 1] - out[0], err)
+                               : status;
+}
+
+enum status ragged_check_given(const struct ragged_origin *origin, size_t store, struct error *err)
+{
+    const struct zarr_array *view = &origin->given.views[store];
+    const struct zarr_array *values = &origin->columns[0].views[store];
+    if (view->shape[0] == values->shape[0] + 1)
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "array '%s' has %" PRIu64 " offsets, and array '%s' has %" PRIu64
+                     " values: there is one offset more than values; one of the arrays was written "
+                     "for another dataset, or only in part",
+                     view->path, view->shape[0], values->path, values->shape[0]);
+}
+
+enum status ragged_take_given(struct ragged_origin *origin, size_t store, const void *items,
+                              uint64_t *out, struct error *err)
+{
+    const struct zarr_array *view = &origin->given.views[store];
+    enum status status = take(view, origin->first_item[store], items, out, err);
+    if (status == STATUS_OK)
+        origin->first_item[store + 1] = out[view->shape[0] - 1];
+    return status;
 }
 
 uint64_t ragged_hash_offsets(const uint64_t *offsets, uint64_t entry_count, const int64_t *entries,

@@ -7,7 +7,7 @@
 #include "dataset/fields/store_arrays.h"
 #include "dataset/join.h"
 #include "dataset/ragged/panel_open.h"
-#include "dataset/ragged/ragged_held.h"
+#include "dataset/ragged/ragged_vlen.h"
 #include "zarr/hierarchy/sparse_group.h"
 
 #include <inttypes.h>
@@ -159,7 +159,7 @@ static enum status count_items(const struct dataset *dataset, struct ragged_orig
     return STATUS_OK;
 }
 
-/* Values of variable length are measured by ragged_held.c. */
+/* Values of variable length are measured by ragged_vlen.c. */
 static enum status check_hold_limit(const struct dataset *dataset,
                                     const struct ragged_origin *origin, struct error *err)
 {
@@ -175,19 +175,6 @@ static enum status check_hold_limit(const struct dataset *dataset,
                      size_format(bytes).text, size_format(limit).text);
 }
 
-/* Known where the dataset was unpacked. */
-static enum status measure_values(const struct dataset *dataset, struct ragged_origin *origin,
-                                  struct error *err)
-{
-    origin->first_item = calloc(dataset->store_count + 1, sizeof *origin->first_item);
-    if (!origin->first_item)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for the arrays of a ragged field");
-    if (!origin->lengths)
-        return ragged_held_measure(dataset, origin, err);
-    origin->first_item[dataset->store_count] = origin->lengths->item_count;
-    return STATUS_OK;
-}
-
 static enum status open_stores(const struct dataset *dataset, struct ragged_origin *origin,
                                struct error *err)
 {
@@ -200,8 +187,10 @@ static enum status open_stores(const struct dataset *dataset, struct ragged_orig
     }
     if (status == STATUS_OK && origin->index.node)
         status = open_array(dataset, origin, &origin->index, &as_stored, false, err);
+    if (status == STATUS_OK && origin->given.node)
+        status = open_array(dataset, origin, &origin->given, &as_stored, false, err);
     if (status == STATUS_OK)
-        status = origin->is_vlen ? measure_values(dataset, origin, err)
+        status = origin->is_vlen ? ragged_vlen_measure(dataset, origin, err)
                                  : count_items(dataset, origin, err);
     if (status == STATUS_OK && origin->is_held && !origin->is_vlen)
         status = check_hold_limit(dataset, origin, err);
@@ -267,8 +256,12 @@ void ragged_origin_free(struct ragged_origin *origin)
         free(origin->columns[c].views);
         free(origin->columns[c].versions);
     }
+    free(origin->given.views);
+    free(origin->given.versions);
     free(origin->first_item);
+    free(origin->beyond);
     free(origin->lengths);
     free(origin->scanned);
+    free(origin->list.bytes);
     panel_free(origin->panel);
 }

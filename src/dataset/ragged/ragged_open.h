@@ -21,6 +21,13 @@ MUST_USE enum status ragged_open_stores(struct dataset *dataset, struct error *e
 MUST_USE enum status ragged_scan(struct dataset *dataset, const struct dataset_options *options,
                                  struct error *err);
 
+/* ragged_scan.c: reads all of an array in one store, as it is stored. `own_store`: as of
+ * ragged_origin. Errors as of frame_array_read(). */
+MUST_USE enum status ragged_read_array(const struct dataset *dataset, const char *option,
+                                       size_t own_store, size_t store,
+                                       const struct ragged_array *of, bool may_be_empty,
+                                       unsigned char *items, struct error *err);
+
 /* Whether a store has any item. If not, all offsets are 0, and may not be stored. */
 bool ragged_has_items(const struct ragged_origin *origin, size_t store);
 

@@ -8,6 +8,7 @@
 #include "dataset/panel.h"
 #include "dataset/ragged/panel_open.h"
 #include "dataset/ragged/ragged_offsets.h"
+#include "dataset/ragged/ragged_vlen.h"
 #include "dataset/read/ragged_rows.h"
 #include "dataset/read/row_walk.h"
 
@@ -27,8 +28,7 @@ static enum status copy_items(void *argument, const struct frame_array *array, u
     return STATUS_OK;
 }
 
-/* `own_store`: of the array, as of ragged_origin. */
-static enum status read_array(const struct dataset *dataset, const char *option, size_t own_store,
+enum status ragged_read_array(const struct dataset *dataset, const char *option, size_t own_store,
                               size_t store, const struct ragged_array *of, bool may_be_empty,
                               unsigned char *items, struct error *err)
 {
@@ -49,8 +49,8 @@ static enum status read_store(const struct dataset *dataset, const struct ragged
     uint64_t *out = offsets + ragged_entries_before(origin, store);
     unsigned char *items = (unsigned char *)out + view->shape[0] * (sizeof *out - view->item_bytes);
     bool empty = !ragged_has_items(origin, store);
-    enum status status = read_array(dataset, "ragged.offsets", origin->own_store, store,
-                                    &origin->offsets, empty, items, err);
+    enum status status = ragged_read_array(dataset, "ragged.offsets", origin->own_store, store,
+                                           &origin->offsets, empty, items, err);
     return status == STATUS_OK ? ragged_take_offsets(origin, store, items, out, err) : status;
 }
 
@@ -76,8 +76,9 @@ static enum status read_entries(const struct dataset *dataset, const struct ragg
     for (size_t s = 0; s < dataset->store_count && status == STATUS_OK; s++) {
         struct join join = ragged_join(origin, s);
         int64_t *out = entries + dataset->store_frames[s];
-        status = read_array(dataset, "index", 0, s, &origin->index, !ragged_has_items(origin, s),
-                            (unsigned char *)join_items(&join, out), err);
+        status =
+            ragged_read_array(dataset, "index", 0, s, &origin->index, !ragged_has_items(origin, s),
+                              (unsigned char *)join_items(&join, out), err);
         if (status == STATUS_OK)
             status = join_settle(&join, out, err);
     }
@@ -87,13 +88,21 @@ static enum status read_entries(const struct dataset *dataset, const struct ragg
 /* Lengths
  * ---------------------------------------------------------------------------------------------- */
 
-/* The chunks that are decoded for the items of a row, of all columns. */
+/* The chunks that are decoded for the items of a row, of all columns; of values, for its frames. */
 static uint64_t row_chunks(const struct dataset *dataset, const struct ragged_origin *origin,
                            const struct row_walk *row, const struct ragged_row *lies)
 {
     uint64_t base = origin->first_item[row->row_store], count = 0;
     size_t r = (size_t)(origin - dataset->private->ragged_origins);
     uint64_t page_items = panel_stored(dataset, r)->page_items;
+    if (origin->is_vlen) {
+        struct ragged_frames frames = ragged_row_frames(dataset, r, row);
+        uint64_t first = dataset->store_frames[row->row_store];
+        uint64_t chunk = origin->columns[0].views[row->row_store].chunk_shape[0];
+        return lies->page_count > 0
+                   ? (frames.end - 1 - first) / chunk - (frames.first - first) / chunk + 1
+                   : 0;
+    }
     for (size_t c = 0; c < origin->column_count && lies->page_count > 0; c++) {
         uint64_t chunk = origin->columns[c].views[row->row_store].chunk_shape[0];
         count += (lies->items.end - 1 - base) / chunk - (lies->items.begin - base) / chunk + 1;
@@ -250,16 +259,18 @@ static enum status check_bounds(const struct dataset *dataset, const struct ragg
 static enum status scan(const struct dataset *dataset, size_t r, uint64_t *offsets,
                         int64_t *entries, struct ragged_lengths *lengths, struct error *err)
 {
-    const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
+    struct ragged_origin *origin = &dataset->private->ragged_origins[r];
     uint64_t entry_count = ragged_entries_before(origin, dataset->store_count);
     struct ragged seen = dataset->ragged[r];
     enum status status = read_offsets(dataset, origin, offsets, err);
+    if (status == STATUS_OK && origin->is_vlen && !origin->is_held)
+        status = ragged_vlen_list(dataset, origin, err);
     if (status == STATUS_OK && entries)
         status = read_entries(dataset, origin, entries, err);
     if (status != STATUS_OK)
         return status;
     lengths->item_count = offsets[entry_count];
-    lengths->hold_room = origin->hold_room;
+    lengths->hold_room = origin->is_held ? origin->hold_room : 0;
     lengths->offsets_hash =
         ragged_hash_offsets(offsets, entry_count, entries, dataset->frame_count);
     seen.offsets = offsets;

@@ -2,6 +2,7 @@
 #include "dataset/read/ragged_read.h"
 
 #include "base/number.h"
+#include "codec/vlen.h"
 #include "dataset/panel.h"
 
 #include <inttypes.h>
@@ -181,6 +182,38 @@ enum status ragged_refuse_index(const struct dataset *dataset, const struct row_
               ragged->dense_shape[axis] - 1);
     text_done(&shape);
     return STATUS_CORRUPT;
+}
+
+/* Items that follow one another, from number `item` of all on. */
+static void copy_run(const struct ragged_values *values, uint64_t item, uint64_t count,
+                     const unsigned char *from)
+{
+    const struct ragged *ragged = values->ragged;
+    size_t item_bytes = ragged->columns[0].item_bytes;
+    while (count > 0) {
+        uint64_t at = (item - values->lies->page_begin) % ragged->page_items;
+        uint64_t number = (item - values->lies->page_begin) / ragged->page_items;
+        uint64_t here = min_u64(count, ragged->page_items - at);
+        unsigned char *page =
+            values->pages->at(values->pages, values->lies->first_page + (uint32_t)number);
+        memcpy(page + ragged->columns[0].page_offset + at * item_bytes, from, here * item_bytes);
+        from += here * item_bytes;
+        item += here;
+        count -= here;
+    }
+}
+
+void ragged_copy_values(const struct ragged_values *values, uint64_t begin, uint64_t end,
+                        const unsigned char *chunk)
+{
+    const struct zarr_array *array = values->array;
+    const uint64_t *offsets = array->value_offsets;
+    uint64_t first = begin - begin % array->chunk_shape[0]; /* value of the chunk */
+    for (uint64_t value = begin; value < end; value++) {
+        uint64_t before = (offsets[value] - offsets[first]) * array->item_bytes;
+        copy_run(values, offsets[value], offsets[value + 1] - offsets[value],
+                 chunk + vlen_begin(value - first, before) + VLEN_LENGTH_BYTES);
+    }
 }
 
 /* Narrow items of which all kept bytes are zero are zero. */

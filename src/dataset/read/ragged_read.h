@@ -29,6 +29,18 @@ enum status ragged_refuse_index(const struct dataset *dataset, const struct row_
 /* The frame that has the item, which is one of the row's, halos included. */
 uint64_t ragged_frame_of(const struct dataset *dataset, const struct row_span *span, uint64_t item);
 
+/* The pages of a row that values of variable length go to. All members are borrowed. */
+struct ragged_values {
+    const struct ragged *ragged;
+    const struct ragged_row *lies; /* of the row */
+    const struct dataset_pages *pages;
+    const struct zarr_array *array; /* whose value_offsets are known */
+};
+
+/* Copies the values [begin, end) of the array from a decoded chunk, which has them all. */
+void ragged_copy_values(const struct ragged_values *values, uint64_t begin, uint64_t end,
+                        const unsigned char *chunk);
+
 /* Sets items to zero in all columns: those of a frame of the row. */
 void ragged_zero_frame(const struct dataset *dataset, size_t ragged, const struct ragged_row *lies,
                        const struct dataset_pages *pages, uint64_t frame);

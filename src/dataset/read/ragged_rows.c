@@ -79,7 +79,8 @@ struct ragged_row ragged_row_of(const struct dataset *dataset, size_t ragged,
 {
     const struct ragged_origin *origin = &dataset->private->ragged_origins[ragged];
     return lies_of(ragged_row_frames(dataset, ragged, row), offsets,
-                   origin->panel ? UINT64_MAX : origin->first_item[row->row_store],
+                   origin->panel || origin->is_vlen ? UINT64_MAX
+                                                    : origin->first_item[row->row_store],
                    dataset->ragged[ragged].page_items);
 }
 
@@ -88,7 +89,8 @@ struct ragged_row ragged_row_stored(const struct dataset *dataset, size_t ragged
 {
     const struct ragged_origin *origin = &dataset->private->ragged_origins[ragged];
     return lies_of(ragged_row_frames(dataset, ragged, row), offsets,
-                   origin->first_item[row->row_store], panel_stored(dataset, ragged)->page_items);
+                   origin->is_vlen ? UINT64_MAX : origin->first_item[row->row_store],
+                   panel_stored(dataset, ragged)->page_items);
 }
 
 struct ragged_row dataset_ragged_row(const struct dataset *dataset, size_t ragged, uint64_t row)

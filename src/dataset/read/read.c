@@ -25,11 +25,12 @@ struct dataset_reader {
     struct dataset_reader *last;     /* of a mix: the one that has read last */
     struct zarr_chunk_reader *chunks;
     struct zarr_faults faults;
-    uint64_t checked_ns;         /* when the metadata was last looked at */
-    const struct row_walk *walk; /* of the row that is being read */
-    const struct row_span *span; /* of the walk, that is being read */
-    unsigned char *page;         /* of a span of items, and */
-    unsigned char *target;       /* where in the page they are decoded to */
+    uint64_t checked_ns;               /* when the metadata was last looked at */
+    const struct row_walk *walk;       /* of the row that is being read */
+    const struct row_span *span;       /* of the walk, that is being read */
+    const struct dataset_pages *pages; /* of the row; NULL: none */
+    unsigned char *page;               /* of a span of items, and */
+    unsigned char *target;             /* where in the page they are decoded to */
     unsigned char *sifted; /* owned: pages that items of a panel are sifted from; NULL: none */
     bool is_lacking;       /* some of the ragged field's items in them could not be had */
     unsigned char *valid;  /* the row's bytes that say which samples are good; NULL: no masking */
@@ -95,6 +96,21 @@ static void zero_items(struct dataset_reader *reader, const struct zarr_array *a
             mark_ragged(dataset, reader->walk, span->field, frame, reader->valid);
 }
 
+/* Values [begin, end) of a store that cannot be had become zero. */
+static void zero_values(struct dataset_reader *reader, uint64_t begin, uint64_t end)
+{
+    const struct dataset *dataset = reader->dataset;
+    const struct row_span *span = reader->span;
+    const uint64_t *offsets = dataset->ragged[span->field].offsets;
+    uint64_t first = dataset->store_frames[span->store];
+    for (uint64_t frame = first + begin; frame < first + end; frame++) {
+        if (offsets[frame] == offsets[frame + 1])
+            continue;
+        ragged_zero_frame(dataset, span->field, &reader->walk->lies, reader->pages, frame);
+        mark_ragged(dataset, reader->walk, span->field, frame, reader->valid);
+    }
+}
+
 /* Lists a chunk that makes bad the frames of the items [begin, end). */
 static enum status log_items(struct dataset_reader *reader, const struct zarr_array *array,
                              const uint64_t *chunk_index, uint64_t begin, uint64_t end,
@@ -113,6 +129,10 @@ static enum status mask_samples(struct zarr_faults *faults, const struct zarr_ar
     struct dataset_reader *reader = reader_of(faults);
     const struct dataset *dataset = reader->dataset;
     uint64_t first = dataset->store_frames[reader->span->store] + begin;
+    if (array->is_vlen) {
+        zero_values(reader, begin, end);
+        return log_bad(reader, array, chunk_index, first, first + (end - begin), cause, err);
+    }
     if (reader->span->column) {
         zero_items(reader, array, begin, end);
         return log_items(reader, array, chunk_index, begin, end, cause, err);
@@ -291,6 +311,20 @@ static enum status check_indices(struct dataset_reader *reader, struct error *er
     return status;
 }
 
+/* Copies the wanted values of a decoded chunk to the row's pages. */
+static void copy_values(void *argument, const struct zarr_array *array, uint64_t begin,
+                        uint64_t end, const void *chunk)
+{
+    const struct dataset_reader *reader = argument;
+    const struct row_span *span = reader->span;
+    const struct ragged_values values = {.ragged = &reader->dataset->ragged[span->field],
+                                         .lies = &reader->walk->lies,
+                                         .pages = reader->pages,
+                                         .array = array};
+    if (chunk)
+        ragged_copy_values(&values, begin, end, chunk);
+}
+
 static enum status read_items(struct dataset_reader *reader, const struct dataset_pages *pages,
                               struct zarr_read_stats *stats, struct error *err)
 {
@@ -298,6 +332,9 @@ static enum status read_items(struct dataset_reader *reader, const struct datase
     const struct row_span *span = reader->span;
     bool sifts = dataset->ragged[span->field].panel_count > 0; /* maybe all items away */
     assert(sifts || pages);
+    if (span->array->is_vlen)
+        return zarr_read_values(reader->chunks, span->array, span->begin, span->end, copy_values,
+                                reader, stats, err);
     reader->page =
         sifts ? reader->sifted + span->page * panel_stored(dataset, span->field)->page_bytes
               : pages->at(pages, span->page);
@@ -353,6 +390,7 @@ enum status dataset_read_row_with(struct dataset_reader *reader, uint64_t row, v
 
     begin_row(reader, &walk, buffer);
     reader->span = &span;
+    reader->pages = pages;
     zarr_chunk_reader_use_tape(reader->chunks, tape);
     zarr_chunk_reader_use_fetched(reader->chunks, fetched);
     while (status == STATUS_OK && row_next(dataset, &walk, &span)) {

@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "base/size.h"
 #include "codec/codec.h"
+#include "codec/vlen.h"
 #include "dataset/panel.h"
 #include "dataset/read/row_walk.h"
 
@@ -115,6 +116,26 @@ static uint64_t usual_pages(const struct dataset *dataset, const struct ragged *
     return min_u64(lengths_most(rows, 1), mul_sat(2, mean));
 }
 
+/* Of values of variable length, in any store: their chunks along the frames of a row, twice as
+ * large as in the mean, and at most as large as the largest. */
+static struct demand values_demand(const struct dataset *dataset, size_t r)
+{
+    const struct ragged_origin *origin = &dataset->private->ragged_origins[r];
+    uint64_t halo = origin->halo_before + origin->halo_after;
+    struct demand most = {0};
+    for (size_t s = 0; s < dataset->store_count; s++) {
+        struct zarr_array array = origin->columns[0].views[s];
+        uint64_t mean =
+            array.total_bytes / array.chunk_counts[0] + vlen_begin(array.chunk_shape[0], 0);
+        bool is_whole = halo == 0 && dataset->row_length % array.chunk_shape[0] == 0;
+        uint64_t along =
+            size_divide_up(dataset->row_length + halo - 1, array.chunk_shape[0]) + !is_whole;
+        array.chunk_bytes = min_u64(array.chunk_bytes, 2 * mean);
+        raise(&most, demand_of(&array, min_u64(along, array.chunk_counts[0])));
+    }
+    return most;
+}
+
 /* Of a column, in any store. Pages that are no whole chunks cut chunks in two. */
 static struct demand column_demand(const struct dataset *dataset, size_t r, size_t c)
 {
@@ -140,7 +161,8 @@ static struct demand row_demand(const struct dataset *dataset)
             add(&sum, field_demand(dataset, f));
     for (size_t r = 0; r < dataset->ragged_count; r++)
         for (size_t c = 0; c < dataset->ragged[r].column_count && !dataset->ragged[r].is_held; c++)
-            add(&sum, column_demand(dataset, r, c));
+            add(&sum, dataset->private->ragged_origins[r].is_vlen ? values_demand(dataset, r)
+                                                                  : column_demand(dataset, r, c));
     return sum;
 }
 

@@ -81,6 +81,22 @@ static bool next_page(const struct dataset *dataset, struct row_walk *walk)
     return false;
 }
 
+/* Of values of variable length: all of the row, at once. */
+static struct row_span values_span(const struct dataset *dataset, struct row_walk *walk)
+{
+    const struct ragged_origin *origin = &dataset->private->ragged_origins[walk->ragged];
+    struct ragged_frames frames = ragged_row_frames(dataset, walk->ragged, walk);
+    uint64_t first = dataset->store_frames[walk->row_store];
+    walk->page = walk->lies.page_count;
+    return (struct row_span){.field = walk->ragged,
+                             .store = walk->row_store,
+                             .array = &origin->columns[0].views[walk->row_store],
+                             .begin = frames.first - first,
+                             .end = frames.end - first,
+                             .column = &dataset->ragged[walk->ragged].columns[0],
+                             .page = walk->lies.first_page};
+}
+
 static struct row_span page_span(const struct dataset *dataset, struct row_walk *walk)
 {
     const struct ragged *ragged = panel_stored(dataset, walk->ragged);
@@ -108,7 +124,9 @@ bool row_next(const struct dataset *dataset, struct row_walk *walk, struct row_s
     if (walk->next == walk->until && !next_field(dataset, walk)) {
         if (walk->is_empty || !next_page(dataset, walk))
             return false;
-        *ret_span = page_span(dataset, walk);
+        *ret_span = dataset->private->ragged_origins[walk->ragged].is_vlen
+                        ? values_span(dataset, walk)
+                        : page_span(dataset, walk);
         return true;
     }
     size_t field = walk->field - 1;

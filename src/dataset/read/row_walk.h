@@ -6,8 +6,9 @@
 
 /* Goes through the spans that a row is read from, in the order of the reads: frames [begin, end) of
  * an array in one store, for each row field that leads; then items [begin, end) of an array, for
- * each page of each column of each ragged field whose offsets are known. Frames that no sample of
- * the row needs are left out at both ends. */
+ * each page of each column of each ragged field whose offsets are known; of values of variable
+ * length, all of the row's values [begin, end). Frames that no sample of the row needs are left out
+ * at both ends. */
 struct row_span {
     size_t field, store; /* ragged fields: an index into dataset->ragged */
     const struct zarr_array *array;

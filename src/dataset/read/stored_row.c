@@ -216,9 +216,14 @@ static enum status add_ragged(const struct dataset *dataset, uint64_t row_count,
         uint64_t most_pages = ragged->panel_count > 0 ? ragged->lengths->most_read_pages
                                                       : lengths_most(&ragged->lengths->rows, 1);
         double most_items = (double)most_pages * (double)panel_stored(dataset, r)->page_items;
+        bool is_vlen = dataset->private->ragged_origins[r].is_vlen;
         for (size_t c = 0; c < ragged->column_count && !ragged->is_held; c++) {
             const struct ragged_array *column = &dataset->private->ragged_origins[r].columns[c];
-            double mean, most = most_items / (double)column->views[0].chunk_shape[0] + 1;
+            double bytes = (double)column->views[0].total_bytes + 1;
+            double chunk_items = is_vlen ? bytes / (double)column->views[0].chunk_counts[0] /
+                                               (double)ragged->columns[0].item_bytes
+                                         : (double)column->views[0].chunk_shape[0];
+            double mean, most = most_items / chunk_items + 1;
             uint64_t chunks;
             enum status status = measure_column(dataset, column, questions, &mean, &chunks, err);
             if (status != STATUS_OK)

@@ -145,6 +145,20 @@ MUST_USE enum status zarr_read_narrow(struct zarr_chunk_reader *reader,
                                       void *destination, enum narrow_width *ret_widths,
                                       struct zarr_read_stats *stats, struct error *err);
 
+/* Called for the values [begin, end) of one chunk. `chunk` is decoded, and has the lengths that the
+ * array's offsets say; NULL: it is missing, and all values are empty. */
+typedef void zarr_take_values(void *argument, const struct zarr_array *array, uint64_t begin,
+                              uint64_t end, const void *chunk);
+
+/* Reads the values [begin, end) of an array of values of variable length, whose value_offsets are
+ * known, and has them taken, chunk by chunk in the order of the chunks. Otherwise as
+ * zarr_read_samples(). CORRUPT, too: a chunk has values of other lengths, or is missing and has
+ * values that are not empty. */
+MUST_USE enum status zarr_read_values(struct zarr_chunk_reader *reader,
+                                      const struct zarr_array *array, uint64_t begin, uint64_t end,
+                                      zarr_take_values *take, void *argument,
+                                      struct zarr_read_stats *stats, struct error *err);
+
 /* About how many stored bytes zarr_read_samples() reads for the chunk at `chunk_index`, which holds
  * some of the samples. `value_bytes` is the size of the chunk's value, or of the shard that holds
  * the chunk. Pure. */

@@ -34,13 +34,15 @@ static enum status settle(struct stored_chunk *chunk, const struct shard_extent 
                           bool missing, struct error *err)
 {
     const struct zarr_array *array = chunk->array;
-    bool raw = codec_chain_is_raw(&array->codecs) && !array->is_vlen;
-    if (!missing && raw && extent->bytes != array->chunk_bytes)
+    bool is_sized = !array->is_vlen || array->value_offsets;
+    bool raw = codec_chain_is_raw(&array->codecs) && is_sized;
+    size_t whole = array->is_vlen ? chunk->whole : array->chunk_bytes;
+    if (!missing && raw && extent->bytes != whole)
         return error_set(err, STATUS_CORRUPT,
                          "chunk holds %" PRIu64 " bytes, the array's chunks have %zu",
-                         extent->bytes, array->chunk_bytes);
-    size_t bound = codec_chain_stored_bound(&array->codecs, array->chunk_bytes);
-    if (!missing && !array->is_vlen && extent->bytes > bound)
+                         extent->bytes, whole);
+    size_t bound = codec_chain_stored_bound(&array->codecs, whole);
+    if (!missing && is_sized && extent->bytes > bound)
         return error_set(err, STATUS_CORRUPT,
                          "the shard's index gives it %" PRIu64 " bytes, at most %zu can be right",
                          extent->bytes, bound);

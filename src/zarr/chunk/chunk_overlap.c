@@ -142,7 +142,7 @@ static bool chunk_range(const struct zarr_array *array, const uint64_t *chunk_in
     size_t strides[ZARR_MAX_RANK] = {0}, first = 0;
     const size_t whole = zarr_array_decoded_bytes(array, chunk_index);
     size_t bytes = whole;
-    if (!raw && !codec_chain_has_partial(&array->codecs))
+    if (array->is_vlen || (!raw && !codec_chain_has_partial(&array->codecs)))
         return false;
     chunk_strides(array, chunk_index, strides);
     for (int i = 0; i < array->rank; i++) {

@@ -109,7 +109,8 @@ static enum status tell_chunk(struct zarr_chunk_reader *reader, const struct sto
         piece.kind = ZARR_PIECE_VALUE;
         piece.bytes = codec_chain_is_raw(&array->codecs)
                           ? chunk->wanted
-                          : codec_chain_stored_bound(&array->codecs, array->chunk_bytes);
+                          : codec_chain_stored_bound(
+                                &array->codecs, array->is_vlen ? chunk->whole : array->chunk_bytes);
         piece.begins = codec_chain_begins(&array->codecs);
     }
     return listener->visit(listener->argument, &piece, err);

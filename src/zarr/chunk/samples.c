@@ -14,14 +14,16 @@ struct request {
     unsigned char *destination;
     enum narrow_width *widths; /* of each chunk from the first on; NULL: items are whole */
     struct zarr_read_stats *stats;
+    zarr_take_values *take; /* of values of variable length, instead of a destination */
+    void *argument;         /* of take() */
 };
 
 /* Where the chunk is decoded to, and read to where that was not done: straight to where it belongs
- * if it is one run there. */
+ * if it is one run there. `overlap` is NULL of values of variable length. */
 static unsigned char *choose_memory(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
                                     const struct chunk_overlap *overlap, unsigned char *destination)
 {
-    bool direct = chunk->array->convert.to == DTYPE_NONE && overlap->is_only &&
+    bool direct = overlap && chunk->array->convert.to == DTYPE_NONE && overlap->is_only &&
                   scatter_is_run(&overlap->scatter) &&
                   scatter_bytes(&overlap->scatter) == chunk->wanted;
     unsigned char *decoded = direct ? destination + overlap->to : reader->scratch;
@@ -143,6 +145,29 @@ static enum status read_overlap(struct zarr_chunk_reader *reader, const struct r
     return STATUS_OK;
 }
 
+/* Has the wanted values of a chunk taken from scratch memory. */
+static enum status read_values(struct zarr_chunk_reader *reader, const struct request *request,
+                               struct stored_chunk *chunk, const struct chunk_overlap *overlap,
+                               struct error *err)
+{
+    const struct zarr_array *array = chunk->array;
+    const unsigned char *decoded = choose_memory(reader, chunk, NULL, NULL);
+    uint64_t begin = request->begin + overlap->first, end = begin + overlap->count;
+    bool missing = false;
+    reader->scratch_key[0] = '\0';
+    enum status status = chunk_load(reader, chunk, reader->scratch, &missing, request->stats, err);
+    if (status != STATUS_OK)
+        return status;
+    uint64_t start_ns = clock_now_ns();
+    uint64_t bytes = (array->value_offsets[end] - array->value_offsets[begin]) * array->item_bytes;
+    request->take(request->argument, array, begin, end, missing ? NULL : decoded);
+    uint64_t end_ns = clock_now_ns();
+    request->stats->decoded_bytes += bytes;
+    request->stats->decode_ns += end_ns - start_ns;
+    trace_note(TRACE_DECODE, start_ns, end_ns, bytes);
+    return STATUS_OK;
+}
+
 /* Leaves out an overlap that cannot be had, if whoever reads can do without. Memory that is short
  * and a store that hangs are no fault of the chunk. */
 static enum status skip_overlap(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
@@ -166,7 +191,8 @@ static enum status read_chunk(struct zarr_chunk_reader *reader, const struct req
     struct chunk_overlap overlap;
     struct error cause;
     chunk_overlap_find(request->array, chunk->index, request->begin, request->end, &overlap);
-    enum status status = read_overlap(reader, request, chunk, &overlap, &cause);
+    enum status status = request->take ? read_values(reader, request, chunk, &overlap, &cause)
+                                       : read_overlap(reader, request, chunk, &overlap, &cause);
     return status == STATUS_OK ? status
                                : skip_overlap(reader, chunk, request->begin, &overlap, &cause, err);
 }
@@ -201,12 +227,11 @@ bool zarr_array_may_be_narrow(const struct zarr_array *array)
            codec_chain_may_be_narrow(&array->codecs);
 }
 
-enum status zarr_read_narrow(struct zarr_chunk_reader *reader, const struct zarr_array *array,
-                             uint64_t begin, uint64_t end, void *destination,
-                             enum narrow_width *ret_widths, struct zarr_read_stats *stats,
-                             struct error *err)
+static enum status read_range(struct zarr_chunk_reader *reader, const struct request *request,
+                              struct error *err)
 {
-    struct request request = {array, begin, end, destination, ret_widths, stats};
+    const struct zarr_array *array = request->array;
+    uint64_t begin = request->begin, end = request->end;
     enum status status = STATUS_OK;
     struct chunk_walk walk;
     assert(begin < end && end <= array->shape[0]);
@@ -216,13 +241,40 @@ enum status zarr_read_narrow(struct zarr_chunk_reader *reader, const struct zarr
         char key[ZARR_KEY_BYTES];
         zarr_chunk_key(array, walk.chunk, key);
         if (array->shard_level_count > 0) {
-            status = read_shard(reader, &request, &walk, key, err);
+            status = read_shard(reader, request, &walk, key, err);
             continue;
         }
         struct stored_chunk chunk = chunk_of(reader, array, walk.chunk, key, begin, end);
-        status = read_chunk(reader, &request, &chunk, err);
+        status = read_chunk(reader, request, &chunk, err);
     } while (status == STATUS_OK && chunk_walk_next_value(&walk));
     return status;
+}
+
+enum status zarr_read_narrow(struct zarr_chunk_reader *reader, const struct zarr_array *array,
+                             uint64_t begin, uint64_t end, void *destination,
+                             enum narrow_width *ret_widths, struct zarr_read_stats *stats,
+                             struct error *err)
+{
+    const struct request request = {.array = array,
+                                    .begin = begin,
+                                    .end = end,
+                                    .destination = destination,
+                                    .widths = ret_widths,
+                                    .stats = stats};
+    return read_range(reader, &request, err);
+}
+
+enum status zarr_read_values(struct zarr_chunk_reader *reader, const struct zarr_array *array,
+                             uint64_t begin, uint64_t end, zarr_take_values *take, void *argument,
+                             struct zarr_read_stats *stats, struct error *err)
+{
+    const struct request request = {.array = array,
+                                    .begin = begin,
+                                    .end = end,
+                                    .stats = stats,
+                                    .take = take,
+                                    .argument = argument};
+    return read_range(reader, &request, err);
 }
 
 enum status zarr_read_samples(struct zarr_chunk_reader *reader, const struct zarr_array *array,

@@ -4,7 +4,9 @@
 
 #include "base/clock.h"
 #include "base/convert.h"
+#include "base/number.h"
 #include "base/trace.h"
+#include "codec/vlen.h"
 
 #include <string.h>
 
@@ -127,15 +129,11 @@ static enum status decode_partial(struct zarr_chunk_reader *reader,
     return status;
 }
 
-/* Decodes what was fetched. Chunks that have no codec are read to where they belong; their size is
- * the only thing that can be wrong. */
-static enum status decode(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
-                          void *decoded, struct zarr_read_stats *stats, struct error *err)
+/* Decodes all of the chunk, or its range. */
+static enum status decode_wanted(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
+                                 void *decoded, struct zarr_read_stats *stats, struct error *err)
 {
     const struct zarr_array *array = chunk->array;
-    if (codec_chain_is_raw(&array->codecs) && chunk->size != chunk->wanted)
-        return error_set(err, STATUS_CORRUPT, "chunk holds %zu bytes, the array's chunks have %zu",
-                         chunk->size, chunk->wanted);
     if (chunk_stored(chunk) == decoded)
         return STATUS_OK;
     uint64_t start_ns = clock_now_ns();
@@ -152,6 +150,41 @@ static enum status decode(struct zarr_chunk_reader *reader, const struct stored_
     stats->decode_ns += end_ns - start_ns;
     trace_note(TRACE_DECODE, start_ns, end_ns, chunk->wanted);
     return status;
+}
+
+/* Values of variable length have the lengths that are known of them. */
+static enum status check_values(const struct stored_chunk *chunk, const void *decoded,
+                                struct error *err)
+{
+    const struct zarr_array *array = chunk->array;
+    uint64_t first = chunk->index[0] * array->chunk_shape[0];
+    return vlen_check(decoded, chunk->whole, array->chunk_shape[0], array->item_bytes,
+                      array->value_offsets + first,
+                      min_u64(array->chunk_shape[0], array->shape[0] - first), err);
+}
+
+/* Decodes what was fetched. Chunks that have no codec are read to where they belong; their size is
+ * the only thing that can be wrong, but for values of variable length. */
+static enum status decode(struct zarr_chunk_reader *reader, const struct stored_chunk *chunk,
+                          void *decoded, struct zarr_read_stats *stats, struct error *err)
+{
+    bool has_values = chunk->array->value_offsets;
+    if (codec_chain_is_raw(&chunk->array->codecs) && chunk->size != chunk->wanted)
+        return error_set(err, STATUS_CORRUPT,
+                         has_values ? "chunk holds %zu bytes, its values take %zu by the array's "
+                                      "offsets, or took them when the dataset was opened"
+                                    : "chunk holds %zu bytes, the array's chunks have %zu",
+                         chunk->size, chunk->wanted);
+    enum status status = decode_wanted(reader, chunk, decoded, stats, err);
+    if (status == STATUS_OK && has_values)
+        return check_values(chunk, decoded, err);
+    if (status != STATUS_CORRUPT || !has_values || !err)
+        return status;
+    struct error cause = *err;
+    return error_set(err, status,
+                     "%s (its values take %zu bytes by the array's offsets, or took them when the "
+                     "dataset was opened)",
+                     cause.message, chunk->whole);
 }
 
 static enum status fetch_and_decode(struct zarr_chunk_reader *reader, struct stored_chunk *chunk,
@@ -179,6 +212,14 @@ static enum status load(struct zarr_chunk_reader *reader, struct stored_chunk *c
     if (status == STATUS_OK)
         chunk_to_disk(reader, chunk, stats);
     return status;
+}
+
+/* Whether a chunk that is missing has values of variable length that are not empty. */
+static bool lacks_values(const struct stored_chunk *chunk)
+{
+    const struct zarr_array *array = chunk->array;
+    return array->value_offsets &&
+           (array->vlen_has_fill || zarr_array_chunk_items(array, chunk->index[0]) > 0);
 }
 
 /* "array 'a' chunk 0.3: ", and which shard it is in. */
@@ -210,13 +251,17 @@ enum status chunk_load(struct zarr_chunk_reader *reader, struct stored_chunk *ch
     if (status == STATUS_NOT_FOUND) {
         stats->missing_chunk_count++;
         *ret_missing = true;
-        if (!reader->faults || !reader->faults->missing_is_bad)
+        bool is_lost = lacks_values(chunk);
+        if (!is_lost && (!reader->faults || !reader->faults->missing_is_bad))
             return STATUS_OK;
-        status = error_set(&cause, STATUS_CORRUPT,
-                           "the store has no '%s': restore it, or take missing chunks for the "
-                           "fill value, as writers leave those out that hold nothing else "
-                           "(errors.missing_chunk=fill; verify --missing fill)",
-                           chunk->key);
+        status =
+            error_set(&cause, STATUS_CORRUPT,
+                      is_lost ? "the store has no '%s', and its values are not empty: restore "
+                                "it"
+                              : "the store has no '%s': restore it, or take missing chunks for the "
+                                "fill value, as writers leave those out that hold nothing else "
+                                "(errors.missing_chunk=fill; verify --missing fill)",
+                      chunk->key);
     }
     if (status != STATUS_OK) {
         if (err)

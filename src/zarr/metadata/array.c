@@ -1,6 +1,8 @@
 /* See array.h: a Zarr array's grid and keys. metadata_v2.c and metadata_v3.c read the documents. */
 #include "zarr/metadata/array.h"
 
+#include "base/number.h"
+#include "codec/vlen.h"
 #include "zarr/metadata/document.h"
 
 #include <inttypes.h>
@@ -88,9 +90,26 @@ uint64_t zarr_array_chunk_length(const struct zarr_array *array, int axis, uint6
     return is_short ? array->last_lengths[axis] : array->chunk_shape[axis];
 }
 
+uint64_t zarr_array_chunk_items(const struct zarr_array *array, uint64_t chunk)
+{
+    uint64_t first = chunk * array->chunk_shape[0];
+    uint64_t end = min_u64(first + array->chunk_shape[0], array->shape[0]);
+    return array->value_offsets[end] - array->value_offsets[first];
+}
+
+/* Of a chunk of values of variable length. */
+static size_t values_bytes(const struct zarr_array *array, uint64_t chunk)
+{
+    bool is_last = chunk + 1 == array->chunk_counts[0];
+    uint64_t items = zarr_array_chunk_items(array, chunk) + (is_last ? array->values_beyond : 0);
+    return vlen_begin(array->chunk_shape[0], items * array->item_bytes);
+}
+
 size_t zarr_array_decoded_bytes(const struct zarr_array *array, const uint64_t *chunk_index)
 {
     size_t bytes = array->chunk_bytes;
+    if (array->value_offsets)
+        return values_bytes(array, chunk_index[0]);
     for (int i = 0; i < array->rank; i++)
         if (array->last_lengths[i] > 0)
             bytes =

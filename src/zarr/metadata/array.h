@@ -83,6 +83,12 @@ struct zarr_array {
      * bytes mean nothing. */
     bool is_vlen;
     bool vlen_has_fill; /* the fill value is not empty: no chunk may be missing */
+    /* Of a view of such values that rows are read from: where the values begin, in items, [shape[0]
+     * + 1], borrowed; and the items of values beyond the shape, in the last chunk. A decoded chunk
+     * then has the size that follows from these, chunk_bytes at most. NULL: not known, and chunks
+     * are read by zarr/chunk/values.h alone. */
+    const uint64_t *value_offsets;
+    uint64_t values_beyond;
     /* There are no axes. Shape and chunks are those of one axis of length 1. Such an array is
      * refused (UNSUPPORTED), too: who can read one value looks at this. */
     bool is_scalar;
@@ -177,6 +183,9 @@ uint64_t zarr_array_chunk_length(const struct zarr_array *array, int axis, uint6
 
 /* How many bytes the chunk at `chunk_index` decodes to: chunk_bytes, but for last_lengths. */
 size_t zarr_array_decoded_bytes(const struct zarr_array *array, const uint64_t *chunk_index);
+
+/* With value_offsets: the items of all values of a chunk, but for those beyond the shape. */
+uint64_t zarr_array_chunk_items(const struct zarr_array *array, uint64_t chunk);
 
 /* The dtype of items in decoded chunks: `dtype`, or convert.from in a view that converts. */
 enum dtype zarr_array_decoded_dtype(const struct zarr_array *array);
