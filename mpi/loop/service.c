@@ -106,11 +106,12 @@ static uint64_t sleep_ns(const struct service *service, uint64_t idle_ns)
 
 /* Whether to look again without a sleep: just after something moved, another reader's answer may
  * come sooner than a sleep would end. Over a network it hardly does: where eight answers in a row
- * did not come, only each 32nd is waited for in this way. */
+ * did not come, only each 32nd is waited for in this way; in a crowd none. */
 static bool soon(struct service *service)
 {
     const uint64_t answer_ns = 20000;
-    bool is_young = is_moving(service) && service->books.now_ns - service->active_ns < answer_ns;
+    bool is_young = service->job->comm.crowd == 1 && is_moving(service) &&
+                    service->books.now_ns - service->active_ns < answer_ns;
     bool waits = is_young && (service->late_answers < 8 || service->late_answers % 32 == 0);
     if (is_young != waits || service->awaits_answer > waits)
         service->late_answers++;
