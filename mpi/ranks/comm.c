@@ -116,14 +116,22 @@ static void settle_sleeps(uint32_t crowd)
     prctl(PR_SET_TIMERSLACK, crowd > 1 ? counted * CROWDED_NS : ALONE_NS);
 }
 
+/* Without spinning, as MPI_Comm_dup() would. */
+static void duplicate(const struct comm *comm, MPI_Comm base, MPI_Comm *ret_copy)
+{
+    MPI_Request request;
+    MPI_Comm_idup(base, ret_copy, &request);
+    comm_wait(comm, &request);
+}
+
 static void make_communicators(MPI_Comm base, struct comm *comm)
 {
     MPI_Comm *const kinds[] = {&comm->world, &comm->control, &comm->drain, &comm->rounds,
                                &comm->pace,  &comm->windows, &comm->tally, &comm->overview};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        MPI_Comm_dup(base, kinds[i]);
+        duplicate(comm, base, kinds[i]);
     for (int i = 0; i < COMM_LANES; i++)
-        MPI_Comm_dup(base, &comm->lanes[i]);
+        duplicate(comm, base, &comm->lanes[i]);
     MPI_Comm_split_type(base, MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL, &comm->node);
 }
 
