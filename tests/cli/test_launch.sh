@@ -118,10 +118,10 @@ many_nodes 4 "${slots/1/2}" --hostfile many --readers-per-node 2 --restarts 3 --
 contains "$(cat out)" " 2048 "
 export SLURM_JOB_ID=7 SLURM_JOB_NODELIST='node[0001-1024]'
 many_nodes 3 "$slots" --launcher mpirun --torchrun 8 -- train.py
-PATH=$PWD/path:$PATH commands 3 --launcher srun --torchrun 8 -- train.py
+PATH=$PWD/path:$PATH commands 3 --set batch.global_size=8192 --launcher srun --torchrun 8 -- train.py
 [ "$(grep -c -- '--nodes=1024 --ntasks=1024 --ntasks-per-node=1' out)" -eq 2 ] || fail "srun on 1,024 nodes: $(cat out)"
 contains "$(cat out)" "--rdzv-endpoint=node0001:2"
-PATH=$PWD/path:$PATH commands 3 --launcher srun --nodes 1000 --torchrun 8 -- train.py
+PATH=$PWD/path:$PATH commands 3 --set batch.global_size=8000 --launcher srun --nodes 1000 --torchrun 8 -- train.py
 contains "$(cat out)" "--nodelist=node0001,node0002,"
 [[ $(cat out) != *node1001* ]] || fail "--nodes 1000 takes more"
 unset SLURM_JOB_ID SLURM_JOB_NODELIST
