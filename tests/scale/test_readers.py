@@ -39,7 +39,8 @@ class Readers:
              f" planned {planned['memory_bytes_of_a_reader'] / MIB:.1f}")
         for epoch, foreseen in zip(report["epochs"], planned["epochs"]):
             tell(f"  epoch {epoch['epoch']}: {epoch['sent_bytes']} bytes sent, planned {foreseen['exchanged_bytes']};"
-                 f" {epoch['rows_read']} rows read, planned {foreseen['rows_read']}")
+                 f" {epoch['rows_read']} rows read, planned {foreseen['rows_read']};"
+                 f" turns up to 0.1 ms, 0.3, 1, 3, 10, longer: {epoch['turns']}")
             self.assertEqual(epoch["rows_read"], foreseen["rows_read"])
             self.assertLess(abs(epoch["sent_bytes"] - foreseen["exchanged_bytes"]), 0.1 * foreseen["exchanged_bytes"])
 
