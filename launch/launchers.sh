@@ -98,7 +98,8 @@ launch_words() {
     for word in $1; do
         [[ $word != @mpiexec ]] || { words+=("$mpiexec") && continue; }
         word=${word//@count/$count} word=${word//@nodes/$node_count} word=${word//@each/$per_node}
-        word=${word//@hosts/$list} word=${word//@slots/${list//,/:$per_node,}:$per_node}
+        [[ $word != *@hosts* ]] || word=${word//@hosts/$list}
+        [[ $word != @slots ]] || { word=$(printf "%s:$per_node," "${host_list[@]}") && word=${word%,}; }
         words+=("$word")
     done
 }

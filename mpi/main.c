@@ -280,7 +280,6 @@ int main(int argc, char **argv)
         prctl(PR_SET_PDEATHSIG, SIGTERM); /* of a launcher that is killed: the next is waiting */
         start_saying_alive();
     }
-    prctl(PR_SET_TIMERSLACK, 5000); /* short sleeps stay short: see comm_back_off() */
     int run_count = parsed == STATUS_OK ? 1 + arguments.also.count : 1;
     enum status started = comm_init(run_count, &job.comm, &err);
     if (started != STATUS_OK) {

@@ -260,6 +260,16 @@ void books_break_off(struct books *books)
     }
 }
 
+void books_count_turn(struct books *books, uint64_t duration_ns)
+{
+    static const uint64_t most_ns[BOOKS_TURN_BINS - 1] = {100000, 300000, 1000000, 3000000,
+                                                          10000000};
+    int bin = 0;
+    while (bin < BOOKS_TURN_BINS - 1 && duration_ns > most_ns[bin])
+        bin++;
+    stats_of(books, books->epoch - books->finished)->turns[bin]++;
+}
+
 void books_count_stall(struct books *books)
 {
     stats_of(books, books->epoch - books->finished)->stall_count++;

@@ -15,6 +15,9 @@
 
 enum { SERVICE_MAX_EPOCH_STATS = 256, BOOKS_RECENT_EPOCHS = 256 };
 
+/* How long turns of the service loop took: up to 0.1 ms, 0.3, 1, 3, 10, or longer. */
+enum { BOOKS_TURN_BINS = 6 };
+
 /* One epoch, as this reader saw it: counters (base/counters.h) alone. Epochs beyond
  * SERVICE_MAX_EPOCH_STATS are added to the last entry. */
 struct epoch_stats {
@@ -22,11 +25,12 @@ struct epoch_stats {
     COUNTER_TABLE(COUNTER_NONE, COUNTER_NONE, COUNTER_MEMBER, COUNTER_NONE)
     uint64_t duration_ns;
     uint64_t steps; /* that were given to the trainer of this reader that came furthest */
-    uint64_t fill_ns, scatter_ns;     /* see struct rounds_times */
-    uint64_t moved_samples;           /* that were sent to other readers */
-    uint64_t further_passes;          /* of rounds, behind the first one of each */
-    uint64_t cpu_ns;                  /* of this process */
-    uint64_t stall_count;             /* waits for a trainer longer than delivery.stall_warning */
+    uint64_t fill_ns, scatter_ns; /* see struct rounds_times */
+    uint64_t moved_samples;       /* that were sent to other readers */
+    uint64_t further_passes;      /* of rounds, behind the first one of each */
+    uint64_t cpu_ns;              /* of this process */
+    uint64_t stall_count;         /* waits for a trainer longer than delivery.stall_warning */
+    uint64_t turns[BOOKS_TURN_BINS];
     uint64_t blocked_ns[BLOCK_COUNT]; /* of BLOCK_ROWS, the table's are a part: books_update() */
     uint64_t foreseen_samples;        /* rank 0: moved_samples of all readers, as the assignment
                                        * foresees */
@@ -108,6 +112,9 @@ void books_finish(struct books *books);
 
 /* Counts the work of a session that ends early, rows for later epochs included. */
 void books_break_off(struct books *books);
+
+/* Counts a turn of the service loop that took `duration_ns`, without its sleep. */
+void books_count_turn(struct books *books, uint64_t duration_ns);
 
 /* Counts one wait for a trainer that is longer than delivery.stall_warning. */
 void books_count_stall(struct books *books);

@@ -106,11 +106,12 @@ static uint64_t sleep_ns(const struct service *service, uint64_t idle_ns)
 
 /* Whether to look again without a sleep: just after something moved, another reader's answer may
  * come sooner than a sleep would end. Over a network it hardly does: where eight answers in a row
- * did not come, only each 32nd is waited for in this way. */
+ * did not come, only each 32nd is waited for in this way; in a crowd none. */
 static bool soon(struct service *service)
 {
     const uint64_t answer_ns = 20000;
-    bool is_young = is_moving(service) && service->books.now_ns - service->active_ns < answer_ns;
+    bool is_young = service->job->comm.crowd == 1 && is_moving(service) &&
+                    service->books.now_ns - service->active_ns < answer_ns;
     bool waits = is_young && (service->late_answers < 8 || service->late_answers % 32 == 0);
     if (is_young != waits || service->awaits_answer > waits)
         service->late_answers++;
@@ -143,7 +144,8 @@ static void sleep_until_woken(struct service *service, uint64_t duration_ns)
         service->outside_ready |= service->fds[i].revents != 0;
 }
 
-static void turn_or_sleep(struct service *service)
+/* True: look again at once. */
+static bool turn_or_arm(struct service *service)
 {
     bool mpi_moved =
         rounds_look(service->rounds); /* not before a sleep, since nobody else moves it */
@@ -154,7 +156,7 @@ static void turn_or_sleep(struct service *service)
         service->late_answers = 0;
     if (moved || soon(service)) {
         books_keep(&service->books);
-        return;
+        return true;
     }
     waker_arm(&service->session->waker);
     server_arm(service->job->server, rounds_awaited_slot(service->rounds));
@@ -162,10 +164,22 @@ static void turn_or_sleep(struct service *service)
     books_keep(&service->books);
     if (active)
         service->active_ns = service->books.now_ns;
-    else
+    service->armed = true;
+    return active;
+}
+
+static void turn_or_sleep(struct service *service)
+{
+    uint64_t start_ns = clock_now_ns();
+    bool again = turn_or_arm(service);
+    books_count_turn(&service->books, service->books.now_ns - start_ns);
+    if (!again)
         sleep_until_woken(service, sleep_ns(service, service->books.now_ns - service->active_ns));
+    if (!service->armed)
+        return;
     server_disarm(service->job->server);
     waker_disarm(&service->session->waker);
+    service->armed = false;
 }
 
 static enum status service_init(struct service *service, struct session *session,

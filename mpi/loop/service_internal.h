@@ -26,6 +26,7 @@ struct service {
     bool outside_ready;    /* poll() has seen a readable socket, or a signal */
     uint64_t outside_ns;   /* when sockets, signals and children were last looked at */
     uint64_t active_ns;    /* when something last moved */
+    bool armed;            /* whoever has something wakes this thread */
     bool awaits_answer;    /* the last turn was followed by no sleep, for an answer */
     uint32_t late_answers; /* in a row, that did not come soon */
 

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -88,14 +90,48 @@ static bool divide(int run_count, struct comm *comm, MPI_Comm *ret_base)
     return true;
 }
 
+/* How many of a node's readers share a core, 1 or more. */
+static uint32_t crowd_of(uint32_t readers)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores > 0 && readers > cores ? (uint32_t)(readers / cores) : 1;
+}
+
+/* By the launcher's word, before MPI can be asked. */
+static uint32_t launched_crowd(void)
+{
+    struct launcher_standing standing;
+    struct error unused;
+    bool told = launcher_node(LAUNCHER_OPEN_MPI, &standing, &unused) == STATUS_OK && standing.told;
+    return crowd_of(told ? standing.size : 1);
+}
+
+/* The kernel may end each sleep of this process as much later, MPI's own included. Readers that
+ * have a core sleep no longer than they mean to. Where many share one, each looks less often: else
+ * MPI_Init() alone, which looks every 100 us whether all processes are there, takes all cores. */
+static void settle_sleeps(uint32_t crowd)
+{
+    enum { ALONE_NS = 5000, CROWDED_NS = 100000, MOST_CROWD = 200 };
+    uint32_t counted = crowd < MOST_CROWD ? crowd : MOST_CROWD;
+    prctl(PR_SET_TIMERSLACK, crowd > 1 ? counted * CROWDED_NS : ALONE_NS);
+}
+
+/* Without spinning, as MPI_Comm_dup() would. */
+static void duplicate(const struct comm *comm, MPI_Comm base, MPI_Comm *ret_copy)
+{
+    MPI_Request request;
+    MPI_Comm_idup(base, ret_copy, &request);
+    comm_wait(comm, &request);
+}
+
 static void make_communicators(MPI_Comm base, struct comm *comm)
 {
     MPI_Comm *const kinds[] = {&comm->world, &comm->control, &comm->drain, &comm->rounds,
                                &comm->pace,  &comm->windows, &comm->tally, &comm->overview};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        MPI_Comm_dup(base, kinds[i]);
+        duplicate(comm, base, kinds[i]);
     for (int i = 0; i < COMM_LANES; i++)
-        MPI_Comm_dup(base, &comm->lanes[i]);
+        duplicate(comm, base, &comm->lanes[i]);
     MPI_Comm_split_type(base, MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL, &comm->node);
 }
 
@@ -129,6 +165,10 @@ enum status comm_init(int run_count, struct comm *ret_comm, struct error *err)
         warn_of_small_shm();
     char nics[NICS_BYTES];
     nics_choose(run_count, nics);
+    uint32_t crowd = launched_crowd();
+    settle_sleeps(crowd);
+    if (crowd > 1)
+        setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0); /* as mpirun has it with --oversubscribe */
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
     nics_forget(nics);
     if (launched > 1 && getenv("SLURM_STEP_ID") && !getenv("PRTE_LAUNCHED") && is_open_mpi_5())
@@ -163,6 +203,8 @@ enum status comm_init(int run_count, struct comm *ret_comm, struct error *err)
         MPI_Comm_free(&base);
     MPI_Comm_rank(comm.node, &comm.node_rank);
     MPI_Comm_size(comm.node, &comm.node_size);
+    comm.crowd = crowd_of((uint32_t)comm.node_size);
+    settle_sleeps(comm.crowd);
     if (gethostname(comm.node_name, sizeof comm.node_name) != 0)
         snprintf(comm.node_name, sizeof comm.node_name, "unknown");
     comm.node_name[sizeof comm.node_name - 1] = '\0';
@@ -172,6 +214,7 @@ enum status comm_init(int run_count, struct comm *ret_comm, struct error *err)
 
 void comm_done(struct comm *comm)
 {
+    enum { LEAST_PRIORITY = 19 };
     MPI_Request all_here;
     MPI_Ibarrier(comm->all == MPI_COMM_NULL ? comm->world : comm->all, &all_here);
     comm_wait(comm, &all_here);
@@ -195,6 +238,10 @@ void comm_done(struct comm *comm)
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    /* Open MPI's launcher fails if it has not answered each process within 2 s that all at once say
+     * that they end: it goes first. */
+    if (comm->crowd > 1)
+        setpriority(PRIO_PROCESS, 0, LEAST_PRIORITY);
     MPI_Finalize();
 }
 

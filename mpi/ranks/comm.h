@@ -19,7 +19,8 @@
  * are divided evenly, the first ones for run 0.
  *
  * Open MPI's blocking calls spin. The functions here use nonblocking calls and comm_wait(), which
- * tests and sleeps: a reader must not take a core from a trainer, not even at the start.
+ * tests and sleeps: a reader must not take a core from a trainer, not even at the start. Where
+ * readers outnumber cores, all sleeps of these processes grow with that: comm_init().
  */
 #ifndef PENSTOCK_MPI_RANKS_COMM_H
 #define PENSTOCK_MPI_RANKS_COMM_H
@@ -42,6 +43,8 @@ struct comm {
     int run, run_count; /* which of the runs this process belongs to, and how many there are */
     int leaders[COMM_MAX_RUNS]; /* [run_count] rank in `all` of each run's rank 0 */
     int node_rank, node_size;
+    uint32_t crowd; /* readers of this node that share a core, 1 or more: all sleeps are as much
+                     * coarser */
     char node_name[COMM_NODE_NAME_BYTES];
     char nics[NICS_BYTES]; /* that MPI was told to use; "": none */
     int signal_fd;         /* signalfd of SIGINT and SIGTERM, -1 without; read while waiting */
@@ -92,7 +95,8 @@ void comm_reduce(const struct comm *comm, void *values, size_t count, MPI_Dataty
 /* Collective over `where`: gives all ranks `size` bytes of rank `root`. */
 void comm_broadcast(const struct comm *comm, void *bytes, size_t size, int root, MPI_Comm where);
 
-/* Sleeps a little longer each time it is called in a row: 20 us up to 1 ms. `*idle` starts at 0. */
+/* Sleeps a little longer each time it is called in a row: 20 us up to 1 ms, and longer in a crowd.
+ * `*idle` starts at 0. */
 void comm_back_off(unsigned *idle);
 
 /* Puts "reader 1 on node: " in front of an error of this rank's stores; the value is `status`. What

@@ -106,6 +106,10 @@ static void append_counters(const struct epoch_stats *stats, struct text *json)
         else
             text_append(json, "%" PRIu64, value);
     }
+    text_append(json, ",\"turns\":[");
+    for (int bin = 0; bin < BOOKS_TURN_BINS; bin++)
+        text_append(json, "%s%" PRIu64, bin ? "," : "", stats->turns[bin]);
+    text_append(json, "]");
 }
 
 uint64_t report_foreseen_bytes(const struct job *job, const struct epoch_stats *sum)

@@ -23,7 +23,7 @@ struct pace {
     const struct session *session;
     uint64_t posted, passed; /* meetings */
     uint64_t interval;       /* rounds between two: as many as have PACE_ROUNDS steps, or stripes */
-    MPI_Request request;
+    MPI_Request met, gathered; /* of the last meeting: all are there; rank 0 has their samples */
     struct pace_sample mine;
     uint64_t seen_rows, seen_ns;   /* as of the last pace sample */
     double recent_rows, recent_ns; /* decaying sums */
@@ -31,7 +31,7 @@ struct pace {
     uint64_t waited_ns;            /* for reads, since the last pace sample */
     uint32_t patience;             /* samples until it is forgotten that it was waited for */
     uint32_t next_patience;
-    struct pace_sample all[]; /* [readers] */
+    struct pace_sample all[]; /* [readers] on rank 0 */
 };
 
 _Static_assert(sizeof(struct pace_sample) == SAMPLE_NUMBERS * sizeof(uint64_t), "sent as numbers");
@@ -39,14 +39,15 @@ _Static_assert(sizeof(struct pace_sample) == SAMPLE_NUMBERS * sizeof(uint64_t), 
 enum status pace_new(const struct session *session, struct pace **ret_pace, struct error *err)
 {
     const struct job *job = session->job;
-    struct pace *pace = calloc(1, sizeof *pace + (size_t)job->comm.size * sizeof pace->all[0]);
+    size_t samples = job->comm.rank == 0 ? (size_t)job->comm.size : 0;
+    struct pace *pace = calloc(1, sizeof *pace + samples * sizeof pace->all[0]);
     if (!pace)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the pace of %d reader%s",
                          job->comm.size, count_plural((uint64_t)job->comm.size));
     pace->job = job;
     pace->session = session;
     pace->interval = max_u64(PACE_ROUNDS / job->setup.shape.steps_per_round, 1);
-    pace->request = MPI_REQUEST_NULL;
+    pace->met = pace->gathered = MPI_REQUEST_NULL;
     pace->next_patience = LEAST_PATIENCE / 2; /* doubled as it is first used */
     pace->now_ns = pace->sample_ns = clock_now_ns();
     *ret_pace = pace;
@@ -121,15 +122,17 @@ void pace_progress(struct pace *pace, uint64_t published, bool waits_for_reads)
     pace->waited_ns += waits_for_reads ? now_ns - pace->now_ns : 0;
     pace->now_ns = now_ns;
     if (pace->posted > pace->passed) {
-        if (!comm_test(&pace->job->comm, &pace->request))
+        bool have_met = comm_test(&pace->job->comm, &pace->met);
+        if (!comm_test(&pace->job->comm, &pace->gathered) || !have_met)
             return;
         pace->passed++;
         tell_assigner(pace);
     }
     if (pace->posted < published / pace->interval) {
         pace->mine = (struct pace_sample){row_ns(pace), note_waits(pace)};
-        MPI_Iallgather(&pace->mine, SAMPLE_NUMBERS, MPI_UINT64_T, pace->all, SAMPLE_NUMBERS,
-                       MPI_UINT64_T, pace->job->comm.pace, &pace->request);
+        MPI_Igather(&pace->mine, SAMPLE_NUMBERS, MPI_UINT64_T, pace->all, SAMPLE_NUMBERS,
+                    MPI_UINT64_T, 0, pace->job->comm.pace, &pace->gathered);
+        MPI_Ibarrier(pace->job->comm.pace, &pace->met);
         pace->posted++;
     }
 }

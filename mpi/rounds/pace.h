@@ -1,9 +1,9 @@
 /* Pace: no reader runs far ahead of another, and rank 0 knows how fast each of them reads.
  *
  * A reader that receives nothing from another reader could send to it without limit, into its
- * unexpected messages. So all readers meet every few steps in a nonblocking collective, which is
- * usually complete long before a reader needs it. There they tell each other how long a row takes,
- * and whether rounds wait for their reads; rank 0 tells the assigner. Main thread only.
+ * unexpected messages. So all readers meet every few steps in a nonblocking barrier, which is
+ * usually complete long before a reader needs it. With it they tell rank 0 how long a row takes
+ * them, and whether rounds wait for their reads; rank 0 tells the assigner. Main thread only.
  */
 #ifndef PENSTOCK_MPI_ROUNDS_PACE_H
 #define PENSTOCK_MPI_ROUNDS_PACE_H

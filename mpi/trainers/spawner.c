@@ -19,6 +19,7 @@
 extern char **environ;
 
 enum { ADDED_VARIABLES = 9, VARIABLE_BYTES = 512, PATH_BYTES = 4096 };
+enum { KERNELS_SLACK_NS = 50000 };
 enum { ARGUMENT_PARENT = 2, ARGUMENT_CPUSET, ARGUMENT_COMMAND }; /* of --exec-trainer */
 
 static bool belongs_to_launcher(const char *variable)
@@ -196,6 +197,7 @@ int spawner_exec(enum spawner_kind kind, char *const *arguments)
     pid_t parent = (pid_t)strtol(arguments[0], NULL, 10);
     bool is_trainer = kind == SPAWN_TRAINER;
     prctl(PR_SET_PDEATHSIG, is_trainer ? SIGTERM : SIGKILL);
+    prctl(PR_SET_TIMERSLACK, KERNELS_SLACK_NS); /* not the reader's: see comm_init() */
     if (getppid() != parent)
         return 1;             /* it died before we could ask */
     signal(SIGUSR2, SIG_IGN); /* srun sends it to all of a step; it is meant for the readers */

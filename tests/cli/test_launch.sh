@@ -96,6 +96,37 @@ if [ $mpi = openmpi ]; then
     [[ $(cat out) != *TMPDIR* && $(cat out) != *SSH_TTY* ]] || fail "what is this machine's goes to others: $(cat out)"
 fi
 
+# 1,024 nodes that nobody has: by a file, and as Slurm lists them.
+for ((i = 1; i <= 1024; i++)); do printf 'node%04d slots=8\n' $i; done >many
+printf '#!/bin/sh\n[ "$*" = "show hostnames node[0001-1024]" ] && cut -d" " -f1 many\n' >path/scontrol
+printf '#!/bin/sh\n' >path/srun
+chmod +x path/scontrol path/srun
+# many_nodes LINES EACH ARGUMENT...: of so many lines two have all nodes in order, the first with EACH processes.
+many_nodes() {
+    local each=$2
+    PATH=$PWD/path:$PATH commands "$1" --set batch.global_size=8192 "${@:3}"
+    [ "$(grep -c 'node0001.*node0512.*node1024' out)" -eq 2 ] || fail "${*:3}: $(cut -c 1-400 out)"
+    [ "$(grep -o 'node[0-9]\{4\}' out | sort -u | wc -l)" -eq 1024 ] || fail "${*:3}: not 1,024 nodes"
+    contains "$(cat out)" " node0001$each,node0002$each,node0003$each,"
+}
+slots=:1
+[ $mpi = openmpi ] || slots=''
+many_nodes 3 "$slots" --hostfile many --torchrun 8 -- train.py
+contains "$(cat out)" "delivery.trainers=8192 "
+contains "$(cat out)" " --nnodes=1024 "
+many_nodes 4 "${slots/1/2}" --hostfile many --readers-per-node 2 --restarts 3 --set delivery.trainers=1024 -- true
+contains "$(cat out)" " 2048 "
+export SLURM_JOB_ID=7 SLURM_JOB_NODELIST='node[0001-1024]'
+many_nodes 3 "$slots" --launcher mpirun --torchrun 8 -- train.py
+PATH=$PWD/path:$PATH commands 3 --set batch.global_size=8192 --launcher srun --torchrun 8 -- train.py
+[ "$(grep -c -- '--nodes=1024 --ntasks=1024 --ntasks-per-node=1' out)" -eq 2 ] || fail "srun on 1,024 nodes: $(cat out)"
+contains "$(cat out)" "--rdzv-endpoint=node0001:2"
+PATH=$PWD/path:$PATH commands 3 --set batch.global_size=8000 --launcher srun --nodes 1000 --torchrun 8 -- train.py
+contains "$(cat out)" "--nodelist=node0001,node0002,"
+[[ $(cat out) != *node1001* ]] || fail "--nodes 1000 takes more"
+unset SLURM_JOB_ID SLURM_JOB_NODELIST
+rm path/scontrol path/srun many
+
 commands 1 --set order.seed=3 --set 'dataset.fields.a=b[c]' --report r.json -q --launcher-options '--x 1' -- true
 contains "$(cat out)" '--set order.seed=3 --set dataset.fields.a=b\[c\] '
 contains "$(cat out)" '--report r.json --quiet'

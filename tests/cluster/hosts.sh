@@ -276,6 +276,27 @@ connect_hosts() {
     done
 }
 
+# The kernel's table of neighbours, one for all hosts, has room for 1,024: of more than 24 hosts each is told the others' addresses,
+# and such entries do not count. (Of fewer it is not: who is lost then cannot be reached at once.)
+introduce_hosts() {
+    local i j list=
+    ((hosts > 24)) || return 0
+    for ((i = 0; i <= hosts; i++)); do
+        ((i)) && j=$((10 + i)) || j=1
+        list+="neigh replace $NETWORK.$j lladdr $(net_address $i) nud permanent dev eth0"$'\n'
+    done
+    for ((i = 0; i <= hosts; i++)); do
+        ((i)) && j=h$i || j=head
+        net "$j" ip link set eth0 address "$(net_address $i)"
+        nsenter -t "$(<"$dir/$j.pid")" --net ip -batch - <<<"$list" >/dev/null || cannot "host $j cannot be told the others' addresses"
+    done
+}
+
+# net_address NUMBER: of the interface of a host; 0 is the head's.
+net_address() {
+    printf '02:00:0a:4d:00:%02x' "$1"
+}
+
 # Sets folder to the cluster's cgroup of one controller. Version 1 has a tree for each controller, version 2 one for all.
 cluster_cgroup() {
     local controller=$1 option=$2
@@ -344,6 +365,7 @@ up() {
     make_host head
     for host in $(host_names); do make_host "$host"; done
     connect_hosts
+    introduce_hosts
     limit_cpus
     limit_memory
 }

@@ -85,6 +85,7 @@ class Report(JobTest):
             self.look_at_epochs(page.table("epochs"), report["epochs"])
             self.look_at_readers(page.table("readers"), report["readers"])
             self.look_at_throughput(page.charts["throughput"], report)
+            self.look_at_turns(report)
             self.assertEqual({"blocked", "rows", "kept"} - page.charts.keys(), set())
             self.assertEqual("exchange" in page.charts, readers > 1)
             self.assertNotIn("script", page.tags)
@@ -107,6 +108,13 @@ class Report(JobTest):
             for column, name in (("samples", "samples_delivered_total"), ("store", "store_read_bytes_total"),
                                  ("sent", "exchange_sent_bytes_total"), ("rows kept", "cached_rows")):
                 self.assertEqual(row[column], metrics[name], column)
+
+    def look_at_turns(self, report):
+        """A reader turns more often than it publishes rounds."""
+        for i, epoch in enumerate(report["epochs"]):
+            turns = [reader["epochs"][i]["turns"] for reader in report["readers"]]
+            self.assertEqual(epoch["turns"], [sum(bins) for bins in zip(*turns)])
+            self.assertGreater(sum(epoch["turns"]), 2 * len(turns))
 
     def look_at_throughput(self, chart, report):
         """The area below the line is what was delivered."""
