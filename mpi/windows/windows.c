@@ -328,8 +328,10 @@ bool windows_progress(struct windows *windows)
 {
     bool active = row_store_collect(windows->job->store) > 0;
     uint32_t source;
-    for (; next_to_post(windows, &source); active = true)
+    if (next_to_post(windows, &source)) { /* one a turn: rank 0 assigns its rows */
         post(windows, source);
+        active = true;
+    }
     for (uint32_t s = 0; s < windows->source_count; s++)
         active |= plan_assigned(windows, s);
     return windows_read_ahead(windows) || active;
