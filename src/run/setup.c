@@ -304,7 +304,8 @@ static enum status settle_layout(const struct config *config, const struct datas
 /* Twice the most steps that a round may have with delivery.slots "auto". Of small samples, or with
  * order.placement local, little of a step travels between two readers, and rounds have many steps:
  * with all that such rounds need, the rings of a reader stay within AUTO_RINGS_BYTES (on one node,
- * where no link has to be kept busy, AUTO_NODE_RINGS_BYTES), and within their part of its memory.
+ * where no link has to be kept busy, AUTO_NODE_RINGS_BYTES; there, if all of a step travels, caches
+ * hold what rounds of few steps have), and within their part of its memory.
  * One reader alone has several steps in a round where they are small: within AUTO_ROUNDS_ALONE
  * rounds, and unless steps_per_round is given whatever the slots are. */
 static enum status most_slots(const struct config *config, const struct dataset *dataset,
@@ -317,6 +318,8 @@ static enum status most_slots(const struct config *config, const struct dataset 
     struct ring_layout layout;
     bool alone = shape->reader_count == 1, one_node = shape->readers_on_node == shape->reader_count;
     uint64_t given = config->slots ? config->slots : 2 * config->steps_per_round;
+    if (given == 0 && one_node && !alone && !setup->plan.locality)
+        given = LEAST_AUTO_SLOTS;
     *ret_slots = (uint32_t)given;
     if (given > 0 && (!alone || config->steps_per_round > 0))
         return STATUS_OK;
