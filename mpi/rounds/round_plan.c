@@ -290,9 +290,10 @@ static void note_lengths(const struct round *round, const struct round_run *run)
 static void list_run(struct round *round, const struct round_run *run)
 {
     uint32_t me = (uint32_t)round->job->comm.rank;
-    if (run->dressed)
+    bool dresses = run->dressed && run->count > 0;
+    if (dresses)
         round_dress(round, run);
-    if (run->dressed && round->trailers)
+    if (dresses && round->trailers)
         note_lengths(round, run);
     for (size_t i = 0; i < run->count; i++) {
         uint32_t reader = assign_reader(run->owners[i]);

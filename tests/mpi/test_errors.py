@@ -98,8 +98,8 @@ class Errors(JobTest):
     def test_batch_larger_than_dataset(self):
         self.check(self.settings(**{"batch.global_size": 49}), "49.*48|48.*49")
 
-    def test_batch_not_divisible(self):
-        self.check(self.settings(**{"delivery.trainers": 3}), "8.*3|3.*8", code=4)
+    def test_fewer_samples_than_trainers(self):
+        self.check(self.settings(**{"delivery.trainers": 9}), "8.*9|9.*8", code=4)
 
     def test_too_little_memory(self):
         self.check(self.settings(**{"readers.memory_limit": "1MiB"}),
