@@ -111,4 +111,5 @@ if(BUILD_TESTING)
   set_tests_properties(install.debian PROPERTIES LABELS "install;long" TIMEOUT 3600)
   penstock_install_test(static ${PROJECT_SOURCE_DIR})
   penstock_install_test(subproject ${PROJECT_SOURCE_DIR})
+  set_property(TEST install.static install.subproject APPEND PROPERTY LABELS long) # they compile for a minute
 endif()
