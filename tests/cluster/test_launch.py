@@ -212,7 +212,7 @@ class Launch(ClusterTest):
 
     def test_a_reader_is_killed(self):
         """Its step is started again inside the job; trainers go on where they were."""
-        self.settings = {**self.settings, "order.epochs": 12}
+        self.settings = {**self.settings, "order.epochs": 16}
         expected = self.single_process()
         self.configuration(delivery__trainers=6)
         if not launcher_is_open_mpi():
@@ -230,8 +230,7 @@ class Launch(ClusterTest):
                     "wait $job; echo code $?"])
                 self.assertIn("code 0", output)
                 self.assertRegex(output, r"the readers' step ended with exit code \d+.*: restart 1 of 3")
-                # On a busy machine the rest may be over before this is said.
-                self.assertRegex(output, r"serving again, from epoch \d+ step \d+: [\d.]+ s after|after all trainers had ended: nothing is lost")
+                self.assertRegex(output, r"serving again, from epoch \d+ step \d+: [\d.]+ s after")
                 self.assertEqual(self.take_digests(), expected)
 
     def readers_alive(self):

@@ -151,8 +151,10 @@ class Trace(MetricsTest):
         spans = spans_of(merged)
         self.assertLess(max(span["ts"] for span in spans), 3600e6)  # digits for nanoseconds: torch's base is months ago
         outer = sorted((span["ts"], span["ts"] + span["dur"]) for span in spans if span["name"] == "outer")
-        inner = sorted((span["ts"], span["ts"] + span["dur"]) for span in spans if span["name"] == "next")
-        self.assertGreaterEqual(len(inner), 26)  # a long wait is several calls
+        calls = [span for span in spans if span["name"] == "next"]  # a long wait is several
+        inner = sorted((span["ts"], span["ts"] + span["dur"]) for span in calls)
+        self.assertEqual({span["args"]["batch"] for span in calls} - {0}, set(range(1, 26)))
+        self.assertGreaterEqual(len(inner), 26)  # the last one says the end
         for start, end in inner:
             self.assertTrue(any(a - 1000 <= start and end <= b + 1000 for a, b in outer), (start, end))
 
