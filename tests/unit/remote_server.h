@@ -30,8 +30,8 @@ static struct {
     int fd;
     uint16_t port;
     pthread_t thread;
-    atomic_uint late; /* requests for it */
-    atomic_uint connections;
+    atomic_uint late;                  /* requests for it */
+    atomic_uint connections;           /* that are kept */
     atomic_uint at_once, most_at_once; /* of "GET /crowd" */
     atomic_uint wanted_at_once;        /* these are not answered before so many have come */
     _Atomic uint64_t sent;             /* bytes of bodies */
@@ -118,14 +118,15 @@ static inline void *serve_one(void *argument)
     int fd = (int)(intptr_t)argument;
     char request[4096], kind[32];
     size_t size;
-    atomic_fetch_add(&server.connections, 1);
+    bool counted = false;
     for (bool more = true; more && take_request(fd, request, sizeof request);) {
-        if (sscanf(request, "GET /missing-%30[a-z]/%zu", kind, &size) == 2)
-            more = say_missing(fd, size, strcmp(kind, "pieces") == 0);
-        else if (strncmp(request, "GET /crowd", 10) == 0)
-            more = say_crowded(fd);
-        else
+        bool missing = sscanf(request, "GET /missing-%30[a-z]/%zu", kind, &size) == 2;
+        if (!missing && strncmp(request, "GET /crowd", 10) != 0)
             break;
+        if (!counted)
+            atomic_fetch_add(&server.connections, 1);
+        counted = true;
+        more = missing ? say_missing(fd, size, strcmp(kind, "pieces") == 0) : say_crowded(fd);
     }
     if (strncmp(request, "HEAD ", 5) == 0) {
         put(fd, refusal, sizeof refusal - 1);
