@@ -23,7 +23,7 @@ import sys
 import csr
 import jobs
 import ragged
-from programs import Failed, run, say
+from commands import Failed, run, say
 
 READERS = (1, 2, 4)
 LATENTS = """dataset:

@@ -26,7 +26,7 @@ import sys
 import environments
 import jobs
 import ragged
-from programs import Failed, run, say
+from commands import Failed, run, say
 
 BENCH = pathlib.Path(__file__).resolve().parent
 PEERS = {"anndata": "singlecell", "scdataset": "singlecell", "annbatch": "annbatch"}

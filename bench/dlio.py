@@ -37,7 +37,7 @@ import time
 
 import environments
 from jobs import is_open_mpi
-from programs import Failed, run, say
+from commands import Failed, run, say
 
 BENCH = pathlib.Path(__file__).resolve().parent
 GOALS = {"unet3d": 90, "resnet50": 90, "cosmoflow": 70}

@@ -16,7 +16,7 @@ import sys
 import environments
 import jobs
 from jobs import read_files
-from programs import Failed, run, say
+from commands import Failed, run, say
 
 PEERS = {"tensorstore": "torch", "zarrs": "torch", "insitubatch": "insitubatch", "grain": "torch"}
 AHEAD = (0, 2, 6)  # batches on their way; of grain threads

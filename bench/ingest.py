@@ -27,7 +27,7 @@ import tempfile
 import time
 
 import environments
-from programs import Failed, run, say
+from commands import Failed, run, say
 
 BENCH = pathlib.Path(__file__).resolve().parent
 CANNOT = 77

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from programs import Failed, say
+from commands import Failed, say
 
 BENCH = pathlib.Path(__file__).resolve().parent
 HOSTS_SCRIPT = BENCH.parent / "tests" / "cluster" / "hosts.sh"

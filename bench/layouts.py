@@ -32,7 +32,7 @@ import sys
 import time
 
 from jobs import one_reader, read_files, save_plots
-from programs import Failed, reason_of, run, say
+from commands import Failed, reason_of, run, say
 
 SAMPLE_BYTES = 20 * 4 * 32 * 32 * 2
 GRAINS = {"noisy": 25, "smooth": 1}

@@ -1,30 +1,118 @@
-"""Starts programs for the benchmarks, and says why one failed. Only the standard library."""
-import re
-import subprocess
+#!/usr/bin/env python3
+"""Programs that people train with, fed by their own loader at its documented best settings, and by Penstock.
+
+    bench/run.sh programs [PROGRAM...] [OPTION...]
+
+Each program is a folder of python/examples/programs: data.py writes a dataset with the package's own writer, train.py trains on it
+with two processes. Of each loader: samples/s from the first batch on, seconds from the start to the first batch, CPU seconds a
+thousand samples and peak memory of all processes, readers among them. Rounds run both, one after another; figures are medians. What
+cannot be installed is skipped, with the reason. The last line is one JSON object: for each program what Penstock is beside the own
+loader, {"samples": times as many a second, "cpu": times fewer CPU seconds, "first": times sooner, "memory": share}.
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
 import sys
+import time
+
+import environments
+from commands import Failed, run, say
+from process_tree import Watched
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROGRAMS = ROOT / "python" / "examples" / "programs"
+LOADERS = ("own", "penstock")
 
 
-class Failed(Exception):
-    """A program that failed or took too long; the text says why."""
+def names():
+    return sorted(path.parent.name for path in PROGRAMS.glob("*/train.py"))
 
 
-def say(text):
-    print(text, file=sys.stderr, flush=True)
+def environment_of(arguments):
+    library = next(arguments.build.glob("**/libpenstock.so"))
+    return {**os.environ, "PYTHONPATH": str(ROOT / "python"), "PENSTOCK_LIBRARY": str(library), "OMP_NUM_THREADS": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
-def reason_of(output):
-    """The last exception of a Python program that its output names, else the last line."""
-    lines = output.strip().splitlines() or ["no reason given"]
-    return next((line for line in reversed(lines) if re.match(r"[\w.]+(Error|Exception|Invalid): ", line)), lines[-1])
+def make(arguments, name, python):
+    """The folder with the program's data; written under another name first: one that is there is complete."""
+    folder = arguments.work / f"program-{name}-{arguments.scale}"
+    if not folder.exists():
+        say(f"{name}: writing {folder}")
+        part = folder.with_suffix(".part")
+        run(["rm", "-rf", part], 60)
+        run([python, PROGRAMS / name / "data.py", part, "--scale", arguments.scale], arguments.timeout, env=environment_of(arguments))
+        part.rename(folder)
+    return folder
 
 
-def run(command, timeout, **options):
-    """Standard output of a program."""
-    try:
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=timeout, check=False,
-                              **options)
-    except subprocess.TimeoutExpired:
-        raise Failed(f"no end after {timeout:.0f} s") from None
-    if done.returncode != 0:
-        raise Failed(f"exit code {done.returncode}: {reason_of(done.stdout + done.stderr)}")
-    return done.stdout
+def train(arguments, name, python, folder, loader):
+    """What one run says of itself, {first_s, samples, seconds}, and what it took."""
+    program = [PROGRAMS / name / "train.py", folder, "--loader", loader]
+    command = ([python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *program] if loader == "own" else
+               [arguments.build / "bin/penstock-run", "-c", folder / "run.yaml", "--", python, *program])
+    result = arguments.work / "program.json"
+    result.unlink(missing_ok=True)
+    with Watched() as watched:
+        run(command, arguments.timeout, cwd=folder,
+            env={**environment_of(arguments), **watched.environment, "RESULT": str(result), "STARTED": str(time.time())})
+    return {**json.loads(result.read_text(encoding="utf-8")), "cpu_s": watched.cpu_s, "bytes": watched.most_bytes}
+
+
+def figures_of(told):
+    median = statistics.median
+    return {"rate": median(one["samples"] / one["seconds"] for one in told), "first": median(one["first_s"] for one in told),
+            "cpu": median(1000 * one["cpu_s"] / one["samples"] for one in told), "memory": max(one["bytes"] for one in told)}
+
+
+def measure(arguments, name):
+    """{loader: figures}. Raises Missing, Failed."""
+    python = environments.prepare(arguments.environments, name)
+    folder = make(arguments, name, python)
+    told = {loader: [] for loader in LOADERS}
+    for turn in range(arguments.rounds):
+        for loader in LOADERS:
+            told[loader].append(train(arguments, name, python, folder, loader))
+            say(f"{name}, round {turn + 1} of {arguments.rounds}, {loader}: {told[loader][-1]}")
+    return {loader: figures_of(runs) for loader, runs in told.items()}
+
+
+def compared(own, penstock):
+    return {"samples": round(penstock["rate"] / own["rate"], 2), "cpu": round(own["cpu"] / penstock["cpu"], 2),
+            "first": round(own["first"] / penstock["first"], 2), "memory": round(penstock["memory"] / own["memory"], 2)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", nargs="*", help=f"any of {', '.join(names())} (all)")
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="where the programs are: DIR/bin")
+    parser.add_argument("--work", type=pathlib.Path, required=True, help="where datasets and environments are kept")
+    parser.add_argument("--environments", type=pathlib.Path, help="where the packages are installed (environments in --work)")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured (%(default)s)")
+    parser.add_argument("--scale", type=int, default=4, help="size of the datasets; that of the tests is 1 (%(default)s)")
+    parser.add_argument("--timeout", type=float, default=600, help="seconds that one run may take (%(default)s)")
+    arguments = parser.parse_args()
+    arguments.build, arguments.work = arguments.build.resolve(), arguments.work.resolve()
+    arguments.environments = arguments.environments or arguments.work / "environments"
+    unknown = set(arguments.program) - set(names())
+    if unknown:
+        parser.error(f"there is no program {', '.join(sorted(unknown))}; there are {', '.join(names())}")
+    print(f"{'':24} {'samples/s':>10} {'first, s':>9} {'CPU s/1,000':>12} {'memory, MiB':>12}")
+    summary = {}
+    for name in arguments.program or names():
+        try:
+            found = measure(arguments, name)
+        except (environments.Missing, Failed) as reason:
+            print(f"{name:24} skipped: {reason}", flush=True)
+            continue
+        for loader, of in found.items():
+            print(f"{name + ' ' + loader:24} {of['rate']:10,.0f} {of['first']:9.1f} {of['cpu']:12.1f} {of['memory'] / 2**20:12,.0f}",
+                  flush=True)
+        summary[name] = compared(**found)
+    print(json.dumps(summary))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

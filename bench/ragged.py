@@ -7,7 +7,7 @@ import shutil
 import statistics
 
 from jobs import is_open_mpi
-from programs import run
+from commands import run
 
 
 def add_arguments(parser, samples):

@@ -41,6 +41,7 @@ Usage: bench/run.sh WHAT [OPTION...]
                  own)
   dlio           DLIO's unet3d, resnet50 and cosmoflow: how many emulated accelerators are kept busy, beside DLIO's own loader
                  (options of its own)
+  programs       programs that people train with, fed by their own loader and by Penstock (options of its own)
   seeing         what scraped metrics, traces and penstock top cost a run (options of its own)
   plan_at_scale  what the plan costs, up to 10^9 samples and 1,024 readers
   simulate       how the exchange scales, on 64 to 1,024 simulated nodes
@@ -85,7 +86,7 @@ parse() {
     [ $# -gt 0 ] || { usage; exit 64; }
     case $1 in
     end_to_end | idle | decode | small_chunks | exchange | rechunk | plan_at_scale | simulate) what=$1 ;;
-    scaling | balance | big_node | cluster_peers | remote | clouds | local | shards | windows | events | csr | groups | transform | derive | ingest | layouts | dlio | seeing | gpu) on_hosts "$@" ;;
+    scaling | balance | big_node | cluster_peers | remote | clouds | local | shards | windows | events | csr | groups | transform | derive | ingest | layouts | dlio | programs | seeing | gpu) on_hosts "$@" ;;
     python) shift; on_hosts python_costs "$@" ;;
     -h | --help) usage; exit 0 ;;
     *) fail "'$1' is not a benchmark: see bench/run.sh --help" ;;

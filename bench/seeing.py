@@ -29,7 +29,7 @@ import threading
 import time
 
 import jobs
-from programs import Failed, run, say
+from commands import Failed, run, say
 
 sys.path.insert(0, str(jobs.BENCH.parent / "python"))
 INTERVAL_S, SETTLE_S = 2.0, 0.4  # the beginning of an interval is not counted

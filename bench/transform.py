@@ -25,7 +25,7 @@ import sys
 
 import environments
 import jobs
-from programs import Failed, run, say
+from commands import Failed, run, say
 
 BENCH = pathlib.Path(__file__).resolve().parent
 PEERS = ("dataloader", "grain", "spdl", "litdata")

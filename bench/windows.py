@@ -28,7 +28,7 @@ import sys
 import environments
 import jobs
 from jobs import one_reader, save_plots
-from programs import Failed, run, say
+from commands import Failed, run, say
 
 BENCH = pathlib.Path(__file__).resolve().parent
 CHUNKS = {"rows8": 8, "rows64": 64}

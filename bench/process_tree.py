@@ -1,0 +1,52 @@
+"""What a command and all processes that it starts take: seconds of CPU, and the most memory at one time. Linux only."""
+import os
+import pathlib
+import resource
+import threading
+
+PERIOD_S = 0.2
+
+
+def pss_bytes(pid):
+    """What a process has of this machine's memory: pages that several have are divided among them. 0: it is gone."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+            return next(int(line.split()[1]) << 10 for line in file if line.startswith("Pss:"))
+    except (OSError, StopIteration):
+        return 0
+
+
+def marked(mark):
+    """Processes whose environment has it: a launcher's, too, which leave their parent and their session."""
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (folder / "environ").read_bytes():
+                yield int(folder.name)
+        except OSError:
+            pass
+
+
+class Watched:
+    """A context: `cpu_s` and `most_bytes` of what runs in it with `environment`, once it is left. Not for two at once."""
+
+    def __init__(self):
+        self.mark = f"PENSTOCK_BENCH_WATCHED={os.getpid()}"
+        self.environment = dict([self.mark.split("=")])
+        self.cpu_s = self.most_bytes = 0
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self._watch, daemon=True)
+
+    def _watch(self):
+        while not self.over.wait(PERIOD_S):
+            self.most_bytes = max(self.most_bytes, sum(map(pss_bytes, marked(self.mark.encode()))))
+
+    def __enter__(self):
+        self.before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.cpu_s = after.ru_utime + after.ru_stime - self.before.ru_utime - self.before.ru_stime
