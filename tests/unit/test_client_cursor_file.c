@@ -12,7 +12,7 @@
 
 #define WAIT_NS UINT64_C(1000000000) /* how long a trainer's death is waited for */
 
-enum { FILE_BYTES = 72 }; /* as in docs/inside/layouts.md */
+enum { FILE_BYTES = 72 }; /* of struct content */
 
 static char folder[] = "/tmp/penstock-test-XXXXXX";
 static char prefix[64], path[72]; /* of rank 0 */

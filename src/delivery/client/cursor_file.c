@@ -20,7 +20,7 @@ struct content {
     uint64_t steps_per_epoch;
     _Atomic uint64_t cursor;
 };
-_Static_assert(sizeof(struct content) == 72, "as in docs/inside/layouts.md");
+_Static_assert(sizeof(struct content) == 72, "shared layout");
 
 struct cursor_file {
     int fd;                  /* locked as long as this process lives, whatever it forks */
