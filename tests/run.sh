@@ -73,7 +73,7 @@ skipped() {
 mapfile -t packages < <(build_packages)
 packages+=(libcmocka-dev python3 python3-venv "${INGEST_PACKAGES[@]}" "${IMAGE_PACKAGES[@]}")
 more_packages=(python3-numpy python3-pip python3-zarr python3-xxhash nginx-light openssl zstd ffmpeg mandoc groff-base prometheus)
-[[ ! $mpich ]] || more_packages+=(mpich libmpich-dev)
+[[ ! $mpich ]] || packages+=(ccache) more_packages+=(mpich libmpich-dev)
 [[ ! $debian13 ]] || more_packages+=(mmdebstrap)
 [[ ! $long ]] || more_packages+=(mpich libmpich-dev debhelper dh-python dpkg-dev lintian mmdebstrap)
 # Hosts of tests/cluster are namespaces, which root may not make in every container.
@@ -165,7 +165,15 @@ if [[ $venv ]]; then
     fill_venv &
     venv_job=$!
 fi
-build_preset release
+# Most files do not ask which MPI it is: the second build takes them as the first one compiled them.
+compiled_once=()
+if [[ $mpich ]]; then
+    export CCACHE_DIR=${CCACHE_DIR-$root/build/ccache} CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+    compiled_once=(-DPENSTOCK_WERROR=ON -DCMAKE_C_COMPILER_LAUNCHER=ccache)
+fi
+say "building build/release"
+configure_preset release build/release "${compiled_once[@]}"
+build_directory build/release
 builds=(release)
 if [[ ! $quick ]]; then
     build_preset asan
@@ -175,7 +183,7 @@ fi
 wait "$more_packages_job" || fail "packages could not be installed, see above"
 if [[ $mpich ]]; then
     say "building build/mpich"
-    configure_preset release build/mpich -DPENSTOCK_WERROR=ON -DMPI_C_COMPILER=mpicc.mpich \
+    configure_preset release build/mpich "${compiled_once[@]}" -DMPI_C_COMPILER=mpicc.mpich \
         -DMPIEXEC_EXECUTABLE="$(command -v mpiexec.mpich)"
     build_directory build/mpich "${mpi_programs[@]}"
     builds+=(mpich)
