@@ -238,7 +238,7 @@ half=$((jobs > 1 ? jobs / 2 : 1))
 excluded='^long$' excluded_there='^(long|once)$' excluded_with_mpich='^(long|once|one_mpi)$'
 [[ ! $long ]] || excluded='^$' excluded_there='^$' excluded_with_mpich='^$'
 # Of units those that call the system or another library.
-debian13_part=(-R '^(unit\.(base|store|codec|read|delivery|client|server|topology|config|encode|transform|mpi)|cli)\.|^mpi\.(digests\.Shapes|recovery\.Readers)$')
+debian13_part=(-R '^(unit\.(base|store|codec|read|delivery|client|server|topology|config|encode|transform|mpi)\.|cli\.(synth|verify|rechunk|demo|doctor|launch)$|mpi\.(digests\.Shapes|recovery\.Readers)$)')
 [[ ! $long ]] || debian13_part=()
 
 # ThreadSanitizer's memory map does not go with the address randomisation of some kernels.

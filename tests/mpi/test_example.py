@@ -70,6 +70,8 @@ class Example(LoopsTest):
         with open(state, encoding="ascii") as file:
             self.assertEqual(json.load(file)["step"], 1)
 
+
+class Torchrun(LoopsTest):
     def logged(self, rank, life):
         with open(os.path.join(self.folder, f"log.{rank}.{life}"), encoding="ascii") as file:
             return file.read().splitlines()
