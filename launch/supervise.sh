@@ -9,7 +9,7 @@
 #               script: "serving epoch E step S" when the first batch is there, "final" for an error that will stay,
 #               "left RANK CURSOR" where a trainer has stopped that is gone or may be, or starts, which the next readers are told:
 #               the newest word, for cursors go back with trainers that start again from a checkpoint;
-#               "locality NUMBER" of the run, which goes with these cursors;
+#               "locality NUMBER" of the run, which goes with these cursors; "trainers NUMBER" when there are more or fewer;
 #               "alive" every few seconds, "served" at the good end, and "early" where trainers have left early. A launcher without a sign of them is killed: mpirun may hang when a process
 #               dies while others start.
 #   trainers    live on and connect again by themselves. Each of a plain command has a keeper, keep(), that starts it
@@ -27,7 +27,7 @@ readonly -A END_CODES=([INT]=130 [TERM]=143 [HUP]=143 [PIPE]=141) # PIPE: nobody
 readonly FINAL_CODES=' 4 ' # of penstock-reader: the same again would end the same way
 
 declare -A left_off=() # cursors, by rank
-locality=''             # the readers' line of that name
+locality='' resized=''  # the readers' lines "locality" and "trainers"
 declare -A running=() due=() started=() # of each side: the launcher's pid; when to start it (again); since when it runs
 code=0 restarted=0 failures=0 failed_us='' final='' line_begun='' all_served='' silence=0 patience=0 probing='' served='' early='' left_file=''
 started_by=$HOSTNAME-$$-$EPOCHSECONDS-$RANDOM # what all that is started has in its environment, in PENSTOCK_STARTED_BY
@@ -134,6 +134,7 @@ heed() {
         alive) patience=$SILENCE ;;
         "left "*) read -r _ rank cursor <<<"$1" && left_off[$rank]=$cursor ;;
         "locality "*) locality=$1 ;;
+        "trainers "*) resized=$1 left_off=() ;; # which are those of others
         gathered) unserved='' ;;
         served) served=1 ;;
         early) early=1 ;;

@@ -42,8 +42,8 @@ case "$*" in
     *"penstock-reader --set"*)
         if (($(record readers "$@") == 1)); then
             until [[ -e $AT/trainers.1 ]]; do sleep 0.05; done
-            awk -v count="$TRAINERS" 'BEGIN { for (i = 0; i < count; i++) print "left", i, 1000000000 + i }'
             [[ ! $LOCALITY ]] || echo "$LOCALITY"
+            awk -v count="$TRAINERS" 'BEGIN { for (i = 0; i < count; i++) print "left", i, 1000000000 + i }'
             exit 1
         fi
         if [[ $* =~ --left\ (/[^ ]*) ]]; then cat "${BASH_REMATCH[1]}"; else cat; fi >"$AT/heard"
@@ -102,11 +102,11 @@ grep -qx 'left 7899 1000007899' at/heard || fail "not the cursor of the last: $(
 
 # MPICH's mpiexec fails at more than 64 KiB that rank 0 has not read: the same list comes by a file, which goes.
 slow=0
-locality='locality 3' version=HYDRA start 7900 2 --state state.json
+locality=$'locality 3\ntrainers 7900' version=HYDRA start 7900 2 --state state.json
 [ "$code" -eq 0 ] || fail "with MPICH: $code: $(cat err)"
 [ "$(grep -c '^left ' at/heard)" -eq 7900 ] && [ "$(tail -n 1 at/heard)" = . ] || fail "with MPICH: $(wc at/heard)"
-# With order.placement: local cursors are those of a locality, which the next readers hear of, too.
-[ "$(tail -n 2 at/heard)" = $'locality 3\n.' ] || fail "not the locality: $(tail -n 2 at/heard)"
+# With order.placement: local cursors are those of a locality, and of as many trainers: the next readers hear of both.
+[ "$(tail -n 3 at/heard)" = $'locality 3\ntrainers 7900\n.' ] || fail "not the locality: $(tail -n 3 at/heard)"
 grep -q '\.left$' at/readers.2 && [ -z "$(find . -name '*.left')" ] || fail "no file, or it stays: $(find . -name '*.left')"
 
 nodes=100

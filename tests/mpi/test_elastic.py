@@ -158,6 +158,30 @@ class Elastic(RecoveryTest):
         self.assertEqual(len({(line[0], line[1], line[3]) for line in lines}), 4 * 510 - 9 * self.size)
         self.assertEqual(len(lines), 4 * 510 - 9 * self.size)
 
+    def test_fewer_that_all_had_everything_are_not_waited_for(self):
+        """Six trainers had all, as their readers said before they died; one comes again."""
+        self.readers = 1
+        once = {"order.epochs": 1, "delivery.slots": 32}
+        job = self.serve(["--supervised"], **once)
+        trainers = self.phase(self.fewest)
+        self.until_lines(self.phases[-1][0][1], 8)
+        trainers[1].popen.send_signal(signal.SIGSTOP)
+        self.until_lines(self.phases[-1][0][0], 25 * (self.size // self.fewest) + 10 // self.fewest)
+        os.kill(self.reader_pid(0), signal.SIGKILL)
+        self.assertNotEqual(job.wait(), 0)
+        for trainer in trainers[1:]:
+            trainer.kill()
+        left = self.left_file(dict.fromkeys(range(self.fewest), STEPS), job.output())
+        job = self.serve(["--supervised", "--left", left], **{**once, "delivery.connect_timeout": 3600})
+        self.assert_ends_well(trainers[0], job)
+
+    def test_a_number_that_cannot_be_is_refused(self):
+        self.readers = 1
+        job = self.serve(["--left", self.left_file({}, "trainers 5")])
+        self.assertEqual(job.wait(), EXIT_FINAL)
+        self.assertIn("--left: 'trainers 5': this run has 6 to 8: give delivery.trainers, delivery.trainers_least and delivery.mesh "
+                      "as before", job.output())
+
     def test_fewer_from_the_start(self):
         """And all of them anew without a state: the run begins anew, too."""
         self.order = {}
