@@ -2,7 +2,7 @@
 
     elastic_trainer.py FOLDER [NAME]     checkpoint and digest.WORLD_SIZE.RANK.PID are there
 
-NAME is a run of --also: every three steps comes a pass of its samples, in NAME.WORLD_SIZE.RANK.PID.
+A step takes long while there is a file named slow. NAME is a run of --also: every three steps comes a pass of its samples, in NAME.WORLD_SIZE.RANK.PID.
 """
 
 import json
@@ -13,6 +13,7 @@ import time
 import penstock
 
 folder = sys.argv[1]
+slow = os.path.join(folder, "slow")
 checkpoint = os.path.join(folder, "checkpoint")
 rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 state = None
@@ -47,7 +48,7 @@ with penstock.connect(state=state) as loader, log_of("digest") as out:
     for epoch in loader.epochs():
         for batch in epoch:
             note(batch, out)
-            time.sleep(0.02)
+            time.sleep(0.4 if os.path.exists(slow) else 0.02)
             if batch.step % 3 == 2:
                 next(passes, None)
             del batch

@@ -360,6 +360,9 @@ class Torchrun(RecoveryTest):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
+        slow = os.path.join(self.folder, "slow")
+        with open(slow, "w", encoding="ascii"):  # agents take their time to come and to go
+            pass
         first = self.agent(port, "127.0.0.1")
         self.until_trained(2)
         second = self.agent(port, "127.0.0.1")
@@ -376,6 +379,7 @@ class Torchrun(RecoveryTest):
                 os.kill(pid, signal.SIGKILL)
                 break
         self.until_trained(2, lives=2)
+        os.remove(slow)
         self.assert_ends_well(first, job)
         last = [line for rank in range(2) for line in self.digest(self.lives(2, rank)[-1])]
         start = min((int(line[0]), int(line[1])) for line in last)
