@@ -114,6 +114,15 @@ nodes=100
 start 800 1 --state state.json
 [ "$code" -eq 1 ] || fail "a run that cannot go on ends with $code: $(cat err)"
 contains "$(tail -n 1 err)" "the 99 nodes that are left have room for 792 of 800 (8 a node, as at the start)"
+# With delivery.trainers_least fewer go on: whole groups, and what was known of those before is of no use.
+start 800 2 --state state.json --set delivery.trainers_least=752 --set delivery.mesh=dp:50,tp:16 --set delivery.data=dp
+[ "$code" -eq 0 ] || fail "fewer trainers: $code: $(cat err)"
+contains "$(cat err)" "784 trainers instead of 800 go on, on the nodes that are left, at state.json"
+[ "$(hosts at/trainers.2)" -eq 98 ] && grep -qx 784 at/trainers.2 || fail "not 784 trainers: $(cat at/trainers.2)"
+[ "$(cat at/heard)" = $'trainers 784\n.' ] || fail "readers hear of others: $(head at/heard)"
+start 800 1 --state state.json --set delivery.trainers_least=796
+[ "$code" -eq 1 ] || fail "fewer than the fewest: $code: $(cat err)"
+contains "$(tail -n 1 err)" "room for 792 of 796 (8 a node, as at the start): start again with other nodes, and this --state, or with a lower"
 # Open MPI 5 has other names for its settings, and ignores those of 4.
 names() {
     grep -oE '^(orte|prte|plm|odls|oob|btl)_[a-z_]+$' "$1" | sort | tr '\n' ' '
