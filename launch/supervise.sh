@@ -28,6 +28,7 @@ readonly FINAL_CODES=' 4 ' # of penstock-reader: the same again would end the sa
 
 declare -A left_off=() # cursors, by rank
 locality='' resized=''  # the readers' lines "locality" and "trainers"
+cursors=''              # how names of files begin in which trainers note where they are
 others=''               # what is known of trainers is of those before, who were more
 declare -A running=() due=() started=() # of each side: the launcher's pid; when to start it (again); since when it runs
 code=0 restarted=0 failures=0 failed_us='' final='' line_begun='' all_served='' silence=0 patience=0 probing='' served='' early='' left_file=''
@@ -164,11 +165,12 @@ ending() {
 # and a state that all of them go on from: cursors of trainers are on their nodes. False, with the reason said, if the run
 # cannot go on.
 move_trainers() {
-    local host lost='' before=$trainer_count
+    local host lost='' before
     for host in "${trainer_hosts[@]}"; do
         [[ " ${host_list[*]} " == *" $host "* ]] || lost+=" $host"
     done
     [[ $lost ]] || return 0
+    before=$trainer_count
     if ! make_trainers; then
         say "error: trainers ran on$lost, and the $node_count nodes that are left have room for $((node_count * trainers_per_node)) of" \
             "$least_count ($trainers_per_node a node, as at the start): start again with other nodes${state:+, and this --state}," \
