@@ -218,8 +218,8 @@ def main():
     parser.add_argument("--limit", type=float, default=120, help="seconds until a run counts as hanging (%(default)s)")
     parser.add_argument("--json", metavar="FILE", help="kills and recovery times of all runs")
     args = parser.parse_args()
-    if args.elastic and (args.parts > 1 or args.transform or HOSTS):
-        parser.error("--elastic goes without --mesh, --transform and hosts")
+    if args.elastic and (args.parts > 1 or HOSTS):
+        parser.error("--elastic goes without --mesh and hosts")
     if args.transform and importlib.util.find_spec("numpy") is None:
         print(f"skipped: {sys.executable} has no numpy")
         return 77
