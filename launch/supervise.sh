@@ -9,7 +9,7 @@
 #               script: "serving epoch E step S" when the first batch is there, "final" for an error that will stay,
 #               "left RANK CURSOR" where a trainer has stopped that is gone or may be, or starts, which the next readers are told:
 #               the newest word, for cursors go back with trainers that start again from a checkpoint;
-#               "locality NUMBER" of the run, which goes with these cursors;
+#               "locality NUMBER" of the run, which goes with these cursors; "trainers NUMBER" when there are more or fewer;
 #               "alive" every few seconds, "served" at the good end, and "early" where trainers have left early. A launcher without a sign of them is killed: mpirun may hang when a process
 #               dies while others start.
 #   trainers    live on and connect again by themselves. Each of a plain command has a keeper, keep(), that starts it
@@ -27,7 +27,9 @@ readonly -A END_CODES=([INT]=130 [TERM]=143 [HUP]=143 [PIPE]=141) # PIPE: nobody
 readonly FINAL_CODES=' 4 ' # of penstock-reader: the same again would end the same way
 
 declare -A left_off=() # cursors, by rank
-locality=''             # the readers' line of that name
+locality='' resized=''  # the readers' lines "locality" and "trainers"
+cursors=''              # how names of files begin in which trainers note where they are
+others=''               # what is known of trainers is of those before, who were more
 declare -A running=() due=() started=() # of each side: the launcher's pid; when to start it (again); since when it runs
 code=0 restarted=0 failures=0 failed_us='' final='' line_begun='' all_served='' silence=0 patience=0 probing='' served='' early='' left_file=''
 started_by=$HOSTNAME-$$-$EPOCHSECONDS-$RANDOM # what all that is started has in its environment, in PENSTOCK_STARTED_BY
@@ -134,6 +136,7 @@ heed() {
         alive) patience=$SILENCE ;;
         "left "*) read -r _ rank cursor <<<"$1" && left_off[$rank]=$cursor ;;
         "locality "*) locality=$1 ;;
+        "trainers "*) resized=$1 others='' left_off=() ;; # those of others
         gathered) unserved='' ;;
         served) served=1 ;;
         early) early=1 ;;
@@ -158,24 +161,31 @@ ending() {
     fi
 }
 
-# After nodes were left out: trainers that ran there go to others, if there is room and a state that all of them go on
-# from: cursors of trainers are on their nodes. False, with the reason said, if the run cannot go on.
+# After nodes were left out: trainers that ran there go to others, if there is room (with delivery.trainers_least for fewer)
+# and a state that all of them go on from: cursors of trainers are on their nodes. False, with the reason said, if the run
+# cannot go on.
 move_trainers() {
-    local host lost=''
+    local host lost='' before
     for host in "${trainer_hosts[@]}"; do
         [[ " ${host_list[*]} " == *" $host "* ]] || lost+=" $host"
     done
     [[ $lost ]] || return 0
+    before=$trainer_count
     if ! make_trainers; then
         say "error: trainers ran on$lost, and the $node_count nodes that are left have room for $((node_count * trainers_per_node)) of" \
-            "$trainer_count ($trainers_per_node a node, as at the start): start again with other nodes${state:+, and this --state}"
+            "$least_count ($trainers_per_node a node, as at the start): start again with other nodes${state:+, and this --state}," \
+            "or with a lower delivery.trainers_least"
         return 1
     elif [[ ! -s $state ]]; then
         say "error: trainers ran on$lost, and where they were is gone with that: the run can only go on at a state that" \
             "trainers have saved in --state"
         return 1
     fi
-    say "the trainers of$lost go to other nodes; all go on at $state"
+    if ((trainer_count < before)); then
+        say "$trainer_count trainers instead of $before go on, on the nodes that are left, at $state"
+    else
+        say "the trainers of$lost go to other nodes; all go on at $state"
+    fi
     if [[ ${running[trainers]-} ]]; then
         kill -TERM "${running[trainers]}" 2>/dev/null || true
         ends_within 10 "${running[trainers]}" || true
@@ -353,7 +363,7 @@ clean_up() {
         for run; do
             ! own "$run" || ! (cd -P -- "$run" && own . && clear_own) || rmdir -- "$run"
         done
-        true' "$started_by" "$scratch" "${PENSTOCK_CURSORS-}" "$chosen_dir" "$run_dir")
+        true' "$started_by" "$scratch" "$cursors" "$chosen_dir" "$run_dir")
     for run in ${also[@]+"${also[@]%%=*}"}; do remove+=("$run_dir.$run"); done
     "${remove[@]}" 2>/dev/null
     # With --restarts MPI's files lie where we said, and that stays even if all went well.

@@ -192,10 +192,11 @@ static enum status hear_of_trainers(struct session *session, const struct job_op
     if (!session->left_off || !session->given || !session->localities)
         status = error_set(err, STATUS_NO_MEMORY, "no memory for trainers");
     status = comm_agree(&job->comm, status, err);
-    return status != STATUS_OK ? status
-                               : left_share(&job->comm, options->left_path, job->config.trainers,
-                                            job_cursor(job, job->setup.service.epochs, 0),
-                                            session->left_off, &session->known_locality, err);
+    return status != STATUS_OK
+               ? status
+               : left_share(&job->comm, options->left_path, job->config.trainers,
+                            job_cursor(job, job->setup.service.epochs, 0), session->left_off,
+                            &session->known_locality, &session->told_trainers, err);
 }
 
 /* Runs of --also first: where trainers find the run that they train on, they find all. */

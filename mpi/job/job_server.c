@@ -125,6 +125,8 @@ enum status job_open_server(struct job *job, struct session *session,
     if (status == STATUS_OK)
         status = make_server(job, &options, job_options->supervised, err);
     fd_close(&handout);
+    if (status == STATUS_OK)
+        status = session_resize_as_told(job, session, err);
     status = comm_agree(&job->comm, status, err);
     if (status == STATUS_OK)
         status = comm_agree(&job->comm, server_listen(job->server, err), err);

@@ -47,7 +47,7 @@ static enum status read_text(int fd, size_t most, struct text *ret_text, struct 
 }
 
 static enum status parse(char *text, uint64_t trainers, uint64_t end, uint64_t *ret_left,
-                         uint32_t *ret_locality, struct error *err)
+                         uint32_t *ret_locality, uint32_t *ret_trainers, struct error *err)
 {
     char *rest = NULL;
     for (char *line = strtok_r(text, "\n", &rest); line && strcmp(line, ".") != 0;
@@ -56,11 +56,14 @@ static enum status parse(char *text, uint64_t trainers, uint64_t end, uint64_t *
         char more;
         if (sscanf(line, "locality %" SCNu32 "%c", ret_locality, &more) == 1 && *ret_locality > 0)
             continue;
+        if (sscanf(line, "trainers %" SCNu32 "%c", ret_trainers, &more) == 1 && *ret_trainers > 0)
+            continue;
         if (sscanf(line, "left %" SCNu64 " %" SCNu64 "%c", &rank, &cursor, &more) != 2 ||
             rank >= trainers || cursor > end)
             return error_set(
                 err, STATUS_INVALID,
-                "--left: '%.*s' is no 'left RANK CURSOR' of this run, and no 'locality NUMBER'",
+                "--left: '%.*s' is no 'left RANK CURSOR' of this run, no 'locality NUMBER', and no "
+                "'trainers NUMBER'",
                 LINE_BYTES, line);
         ret_left[rank] = cursor + 1;
     }
@@ -82,19 +85,20 @@ static enum status read_file(const char *path, size_t most, struct text *ret_tex
 }
 
 enum status left_share(const struct comm *comm, const char *path, uint64_t trainers, uint64_t end,
-                       uint64_t *ret_left, uint32_t *ret_locality, struct error *err)
+                       uint64_t *ret_left, uint32_t *ret_locality, uint32_t *ret_trainers,
+                       struct error *err)
 {
     struct text text = {0};
     enum status status = STATUS_OK;
     if (path && comm->rank == 0)
-        status = read_file(path, (size_t)(trainers + 2) * LINE_BYTES, &text, err);
+        status = read_file(path, (size_t)(trainers + 3) * LINE_BYTES, &text, err);
     status = comm_agree(comm, status, err);
     if (status == STATUS_OK) {
         void *bytes = text.data;
         size_t size = text.data ? text.length + 1 : 0;
         comm_share(comm, &bytes, &size);
         if (size > 0)
-            status = parse(bytes, trainers, end, ret_left, ret_locality, err);
+            status = parse(bytes, trainers, end, ret_left, ret_locality, ret_trainers, err);
         if (comm->rank != 0)
             free(bytes);
         status = comm_agree(comm, status, err);

@@ -70,6 +70,7 @@ struct session {
     uint64_t *given;         /* [trainers] cursor up to which this reader has counted each trainer's
                               * samples (tally.h) */
     bool resized;            /* this session has another number of trainers than the one before */
+    uint32_t told_trainers;  /* of the session before, as a supervisor knows; 0: it does not */
     uint32_t known_locality; /* locality_number() of the run that goes on; 0: none is known */
     uint32_t *localities;    /* [trainers] what the last trainer of this rank that went on had,
                               * before the first session; 0: none is known */

@@ -27,6 +27,11 @@ uint32_t session_world_size(const struct session *session);
  * What is known of those before, who are gone, is forgotten. */
 void session_resize(struct job *job, struct session *session, uint32_t trainers);
 
+/* Before trainers can connect: the number of the session before, as a supervisor knows it. INVALID:
+ * this run cannot have so many. */
+MUST_USE enum status session_resize_as_told(struct job *job, struct session *session,
+                                            struct error *err);
+
 /* After that, with the trainers' wishes. REFUSED: some trainers go on from a state, and others do
  * not: these would get what the others had. */
 MUST_USE enum status session_check_resized(const struct session *session, const uint64_t *wishes,

@@ -1,8 +1,10 @@
 """transform: a function that changes samples beside the readers, before trainers get them (delivery.transform)."""
 
+import ast
 import ctypes
 import inspect
 import os
+import tokenize
 import traceback
 from concurrent.futures import ThreadPoolExecutor, wait
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_uint32, c_uint64, c_void_p
@@ -247,6 +249,28 @@ def _rows(name, value, count, most, begin=0):
     return np.concatenate(full), lengths
 
 
+def _decorators(node):
+    """Those of a function, but for their arguments, that may be this one."""
+    names = (ast.unparse(part.func if isinstance(part, ast.Call) else part) for part in node.decorator_list)
+    return {name for name in names if name.split(".")[-1] == "transform"}
+
+
+def _refuse_another(function):
+    """A second function with the decorator would never be called: the first one's ends the process."""
+    try:
+        with tokenize.open(inspect.getsourcefile(function)) as file:
+            functions = [node for node in ast.parse(file.read()).body if isinstance(node, ast.FunctionDef)]
+    except (OSError, SyntaxError, TypeError):  # of no file
+        return
+    ours = set().union(*(_decorators(node) for node in functions if node.name == function.__name__))
+    others = [node for node in functions if node.name != function.__name__ and _decorators(node) & ours]
+    if others:
+        raise Invalid(
+            f"a file has one transform, and this one has '{function.__name__}' and, in line {others[0].lineno}, "
+            f"'{others[0].name}': call one in the other, or take one decorator away"
+        )
+
+
 class _Worker:
     """The loop of a process that a reader has started."""
 
@@ -275,6 +299,7 @@ class _Worker:
                 batch = _batch_of(self._library, raw)
                 try:
                     if raw.is_trial:
+                        _refuse_another(self._function)
                         made = self._make(batch)
                         self._try_apart(batch, made)
                         self._tell(batch, made)

@@ -100,6 +100,7 @@ static void lay_out(const struct dataset *dataset, const struct run_setup *setup
                     struct ring_layout *layout)
 {
     assert(dataset->field_count <= RING_MAX_FIELDS);
+    layout->field_count = (uint32_t)dataset->field_count; /* and those of a transform, below */
     for (size_t f = 0; f < dataset->field_count; f++)
         layout->fields[f] = slot_field(dataset, &dataset->fields[f], &setup->plan);
     phases_lay_out(dataset, layout);
@@ -109,8 +110,7 @@ static void lay_out(const struct dataset *dataset, const struct run_setup *setup
 void run_setup_lay_out(const struct run_setup *setup, const struct dataset *dataset,
                        struct ring_layout *ret_layout)
 {
-    *ret_layout = (struct ring_layout){.field_count = setup->layout.field_count,
-                                       .slot_count = setup->layout.slot_count,
+    *ret_layout = (struct ring_layout){.slot_count = setup->layout.slot_count,
                                        .spare_slots = setup->layout.spare_slots,
                                        .batch_size = setup->plan.batch};
     lay_out(dataset, setup, ret_layout);
@@ -145,7 +145,6 @@ enum status setup_settle_layout(const struct config *config, const struct datase
     uint32_t least = max_u32(LEAST_AUTO_SLOTS, 2 * shape.steps_per_round);
     uint32_t slots = config->slots ? (uint32_t)config->slots : max_u32(least, wanted);
     struct ring_layout layout = {
-        .field_count = (uint32_t)dataset->field_count,
         .slot_count = slots + spare,
         .spare_slots = spare,
         .batch_size = plan->batch,

@@ -151,6 +151,14 @@ static bool names_user(const char *file)
     return rest[0] != '/' && strchr(rest, '@');
 }
 
+/* "me:password@host/x", as of who forgets the scheme; "./a:b@c" is a path. */
+static bool has_bare_password(const char *uri)
+{
+    size_t user = strcspn(uri, ":@/"),
+           password = uri[user] == ':' ? strcspn(uri + user + 1, "@/") : 0;
+    return user > 0 && password > 0 && uri[user + 1 + password] == '@';
+}
+
 bool store_uri_is_remote(const char *uri, bool *ret_signs)
 {
     const char *inside = icechunk_uri_inside(uri);
@@ -172,7 +180,7 @@ enum status uri_parse(const char *uri, char **ret_path, struct error *err)
 {
     size_t length = scheme_length(uri);
     bool signs, is_file = length == 4 && strncasecmp(uri, "file", length) == 0;
-    if (is_file ? names_user(uri) : text_has_secret(uri))
+    if (is_file ? names_user(uri) : text_has_secret(uri) || has_bare_password(uri))
         return error_set(
             err, STATUS_INVALID,
             "the store's uri has a user, a password or a signature in it: credentials "

@@ -25,7 +25,7 @@ import tempfile
 import time
 
 from chaos_elastic import ElasticRun
-from supervised import GLOBAL_BATCH, HOSTS, Job, check_lives, make_dataset, make_mix, make_ragged, merged, processes, run, set_options, stacks
+from supervised import GLOBAL_BATCH, HOSTS, Job, Played, check_lives, make_dataset, make_mix, make_ragged, merged, processes, run, set_options, stacks
 from job import program
 
 VICTIMS = {"reader": 4, "trainer": 4, "readers' mpirun": 2, "trainers' mpirun": 1, "keeper": 1}  # how often
@@ -102,17 +102,14 @@ class Stall:
         return max(end for _, end in self.longest) - self.start
 
 
-class Run:
+class Run(Played):
     """One run with its kills: what was killed when, how long each recovery took, what is wrong."""
 
     def __init__(self, seed, args, dataset, expected):
-        self.seed, self.args, self.expected = seed, args, expected
-        self.random = random.Random(seed)
-        self.kills = []  # [victim, seconds since the start, recovery or None]
-        self.faults = []
-        self.job = Job({**dataset, **mesh_settings(args.trainers, args.parts)}, args.epochs, args.compute_ms, args.readers,
-                       args.trainers, RESTARTS, options=("--set", f"order.placement={args.placement}", *args.samples),
-                       hold=args.hold)
+        super().__init__(seed, args, Job({**dataset, **mesh_settings(args.trainers, args.parts)}, args.epochs, args.compute_ms,
+                                         args.readers, args.trainers, RESTARTS, hold=args.hold,
+                                         options=("--set", f"order.placement={args.placement}", *args.samples)))
+        self.expected = expected
         self.job.batch = GLOBAL_BATCH * args.parts // args.trainers
 
     def kill_one(self):
@@ -175,23 +172,9 @@ class Run:
             self.faults.append(f"{len(missing)} samples are missing, {len(strange)} are others: "
                                f"{sorted(missing)[:1]} {sorted(strange)[:1]}")
 
-    def do(self):
-        try:
-            self.play()
-            if not self.faults:
-                self.check()
-            if self.faults:
-                self.faults.append(self.job.output())
-        finally:
-            self.seconds = self.job.seconds()
-            self.job.end()
-        return self
-
-    def __str__(self):
-        kills = ", ".join(f"{victim} at {at:.2f} s" + (f" ({recovery:.2f} s)" if recovery is not None else "")
-                          for victim, at, recovery in self.kills)
-        verdict = "FAILED\n" + "\n".join(self.faults) if self.faults else "identical"
-        return f"seed {self.seed}: {kills or 'no kill'}; {self.seconds:.1f} s; {verdict}"
+    def story(self):
+        return ", ".join(f"{victim} at {at:.2f} s" + (f" ({recovery:.2f} s)" if recovery is not None else "")
+                         for victim, at, recovery in self.kills) or "no kill"
 
 
 def table(runs):
@@ -235,8 +218,8 @@ def main():
     parser.add_argument("--limit", type=float, default=120, help="seconds until a run counts as hanging (%(default)s)")
     parser.add_argument("--json", metavar="FILE", help="kills and recovery times of all runs")
     args = parser.parse_args()
-    if args.elastic and (args.parts > 1 or args.transform or HOSTS):
-        parser.error("--elastic goes without --mesh, --transform and hosts")
+    if args.elastic and (args.parts > 1 or HOSTS):
+        parser.error("--elastic goes without --mesh and hosts")
     if args.transform and importlib.util.find_spec("numpy") is None:
         print(f"skipped: {sys.executable} has no numpy")
         return 77

@@ -4,14 +4,11 @@ samples, shares differ by one at most, and rows that stay in memory are read onc
 
 import json
 import os
-import random
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
 
-from supervised import GLOBAL_BATCH, STEPS, processes, set_options, stacks
+from supervised import GLOBAL_BATCH, STEPS, Command, Played, set_options, stacks
 from job import MPIEXEC, environment, mpi_flags, program, run
 
 FEWEST = 3
@@ -41,38 +38,27 @@ class Phase:
         return steps
 
 
-class ElasticRun:
-    """As chaos.Run."""
+class ElasticRun(Played):
+    """As chaos.Run; its command is that of the readers."""
 
     def __init__(self, seed, args, dataset, expected):
-        self.seed, self.args = seed, args
-        self.random = random.Random(seed)
-        self.kills, self.faults, self.phases = [], [], []
-        self.expected = {}
+        super().__init__(seed, args, Command())
+        self.phases, self.expected = [], {}
         for epoch, step, *rest in expected[0]:
             self.expected.setdefault(int(epoch) * STEPS + int(step), []).append(tuple(rest))
-        self.folder = tempfile.mkdtemp(prefix="penstock-chaos-")
-        self.run_dir = os.path.join(self.folder, "run")
         self.order = {**dataset, "batch.global_size": GLOBAL_BATCH, "batch.last": "partial", "order.epochs": args.epochs,
                       "order.seed": 5, "readers.threads": 1, "order.placement": args.placement}
-        self.started = time.monotonic()
-
-    def seconds_now(self):
-        return time.monotonic() - self.started
 
     def start_readers(self):
         settings = {**self.order, "delivery.trainers": self.args.trainers + 3, "delivery.trainers_least": FEWEST,
                     "delivery.trainers_per_reader": self.args.trainers + 3, "delivery.reconnect_timeout": READERS_S,
-                    "delivery.run_dir": self.run_dir}
-        self.log = os.path.join(self.folder, "log")
-        with open(self.log, "w", encoding="utf-8") as out:
-            self.readers = subprocess.Popen([MPIEXEC, *mpi_flags(), "-np", str(self.args.readers), program("penstock-reader"),
-                                             *self.args.samples, *set_options(settings)], stdin=subprocess.DEVNULL, stdout=out,
-                                            stderr=subprocess.STDOUT, env=environment(), start_new_session=True)
+                    "delivery.run_dir": self.job.run_dir}
+        self.job.start([MPIEXEC, *mpi_flags(), "-np", str(self.args.readers), program("penstock-reader"), *self.args.samples,
+                        *set_options(settings)])
 
     def make_state(self):
         """A checkpoint's: of any step, once it is known what one looks like."""
-        path = os.path.join(self.folder, "state")
+        path = os.path.join(self.job.folder, "state")
         made = run([program("penstock-reader"), "--quiet", *self.args.samples, *set_options(self.order), "--",
                     program("penstock-trainer"), "--steps", "1", "--state", path])
         if made.code != 3:
@@ -82,10 +68,10 @@ class ElasticRun:
 
     def start_trainers(self, cursor):
         count = self.random.randint(FEWEST, self.args.trainers + 3)
-        phase = Phase(self.folder, len(self.phases), count, cursor)
+        phase = Phase(self.job.folder, len(self.phases), count, cursor)
         state = json.dumps({**self.state, "epoch": cursor // STEPS, "step": cursor % STEPS}, separators=(",", ":"))
         for rank in range(count):
-            env = environment(RANK=rank, WORLD_SIZE=count, PENSTOCK_RUN_DIR=self.run_dir, PENSTOCK_STATE=state,
+            env = environment(RANK=rank, WORLD_SIZE=count, PENSTOCK_RUN_DIR=self.job.run_dir, PENSTOCK_STATE=state,
                               PENSTOCK_READER=self.random.randrange(self.args.readers))
             phase.processes.append(subprocess.Popen(
                 [program("penstock-trainer"), "--compute-ms", str(self.args.compute_ms), "--digest", phase.paths[rank]],
@@ -102,7 +88,7 @@ class ElasticRun:
             process.send_signal(signal.SIGKILL)
         for process in order:
             process.wait()
-        self.kills.append([f"{phase.count} trainers", round(self.seconds_now(), 2), None])
+        self.kills.append([f"{phase.count} trainers", round(self.job.seconds(), 2), None])
 
     def checkpoint(self):
         """One of the last steps that all trainers got."""
@@ -112,10 +98,10 @@ class ElasticRun:
 
     def wait(self, ready):
         while not ready():
-            if self.seconds_now() > self.args.limit:
+            if self.job.seconds() > self.args.limit:
                 self.faults.append(f"hangs\n{stacks()}")
                 return False
-            if self.readers.poll() is not None:
+            if self.job.code() is not None:
                 return False
             time.sleep(0.02)
         return True
@@ -129,7 +115,7 @@ class ElasticRun:
             if not self.wait(lambda: phase.bytes() > 0):
                 break
             time.sleep(self.random.uniform(0, self.args.first_s))
-            if self.readers.poll() is not None or all(process.poll() is not None for process in phase.processes):
+            if self.job.code() is not None or all(process.poll() is not None for process in phase.processes):
                 break
             self.kill(phase)
             begun = time.monotonic()
@@ -137,12 +123,12 @@ class ElasticRun:
             if self.wait(lambda: self.phases[-1].bytes() > 0):
                 self.kills[-1][2] = time.monotonic() - begun
         self.wait(lambda: all(process.poll() is not None for process in self.phases[-1].processes))
-        self.wait(lambda: self.readers.poll() is not None)
+        self.wait(lambda: self.job.code() is not None)
         for process in self.phases[-1].processes:
             process.poll()
 
     def check(self):
-        codes = [self.readers.returncode, *(process.returncode for process in self.phases[-1].processes)]
+        codes = [self.job.code(), *(process.returncode for process in self.phases[-1].processes)]
         if any(codes):
             self.faults.append(f"exit codes {codes}")
             return
@@ -163,26 +149,5 @@ class ElasticRun:
         if [len(share) for share in shares] != [(t + 1) * size // count - t * size // count for t in range(count)]:
             self.faults.append(f"phase {number}: step {cursor} of {size} samples is shared as {[len(share) for share in shares]}")
 
-    def do(self):
-        try:
-            self.play()
-            if not self.faults:
-                self.check()
-            if self.faults:
-                with open(self.log, encoding="utf-8", errors="replace") as file:
-                    self.faults.append(file.read())
-        finally:
-            self.seconds = self.seconds_now()
-            for process in processes():
-                try:
-                    os.kill(process.pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-            self.readers.wait()
-            shutil.rmtree(self.folder, ignore_errors=True)
-        return self
-
-    def __str__(self):
-        numbers = ", ".join(f"{phase.count} from step {phase.cursor}" for phase in self.phases)
-        return f"seed {self.seed}: {numbers}; {self.seconds:.1f} s; " + ("FAILED\n" + "\n".join(self.faults) if self.faults else
-                                                                        "identical")
+    def story(self):
+        return ", ".join(f"{phase.count} from step {phase.cursor}" for phase in self.phases)

@@ -10,6 +10,7 @@ lies behind the oldest that was not given back comes again.
 import glob
 import json
 import os
+import random
 import shutil
 import signal
 import struct
@@ -177,11 +178,81 @@ def stacks():
     return "\n".join(text)
 
 
-class Job:
+class Command:
+    """A command in a folder of its own, with what it prints in a file there."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="penstock-chaos-")
+        self.run_dir = os.path.join(self.folder, "run")
+        self.log = open(os.path.join(self.folder, "log"), "w+", encoding="utf-8")
+        self.started, self.process = time.monotonic(), None
+
+    def start(self, command, **env):
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT,
+                                        start_new_session=True, env=environment(**env))
+
+    def seconds(self):
+        return time.monotonic() - self.started
+
+    def code(self):
+        """None while it runs."""
+        return self.process.poll()
+
+    def output(self):
+        self.log.flush()
+        with open(self.log.name, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def end(self):
+        """Whatever this program has started is killed, and all files go."""
+        for _ in range(50):
+            left = processes()
+            for process in left:
+                try:
+                    os.kill(process.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            if not left:
+                break
+            time.sleep(0.02)
+        if self.process:
+            self.process.wait()
+        self.log.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.run_dir, ignore_errors=True)
+
+
+class Played:
+    """A run of chaos.py. play() notes kills and, as check() does, faults; story() says what was killed; `job` is its Command."""
+
+    def __init__(self, seed, args, job):
+        self.seed, self.args, self.job = seed, args, job
+        self.random = random.Random(seed)
+        self.kills = []  # [victim, seconds since the start, recovery or None]
+        self.faults = []
+
+    def do(self):
+        try:
+            self.play()
+            if not self.faults:
+                self.check()
+            if self.faults:
+                self.faults.append(self.job.output())
+        finally:
+            self.seconds = self.job.seconds()
+            self.job.end()
+        return self
+
+    def __str__(self):
+        verdict = "FAILED\n" + "\n".join(self.faults) if self.faults else "identical"
+        return f"seed {self.seed}: {self.story()}; {self.seconds:.1f} s; {verdict}"
+
+
+class Job(Command):
     """One run. Everything it leaves behind must be in `folder`, or is found by leftovers()."""
 
     def __init__(self, dataset, epochs, compute_ms, readers, trainers, restarts, options=(), hold=1):
-        self.folder = tempfile.mkdtemp(prefix="penstock-chaos-")
+        super().__init__()
         self.epochs, self.trainers = epochs, trainers
         temporary = os.path.join(self.folder, "tmp")
         os.mkdir(temporary)
@@ -196,28 +267,12 @@ class Job:
         trainer = (f"exec {program('penstock-trainer')} --compute-ms {compute_ms} --touch --hold {hold} "
                    f"--digest {self.digests()}/digest.$RANK.$$")
         self.before = (shared_files(), on_hosts())
-        self.log = open(os.path.join(self.folder, "log"), "w+", encoding="utf-8")
-        self.started = time.monotonic()
         # mpirun's own temporary files: on hosts those are in a /tmp of their own.
         more = {} if HOSTS else {"TMPDIR": temporary}
-        self.process = subprocess.Popen([*command, "--", "sh", "-c", trainer], stdin=subprocess.DEVNULL,
-                                        stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True,
-                                        env=environment(PENSTOCK_RUN_DIR=self.run_dir, **more))
+        self.start([*command, "--", "sh", "-c", trainer], PENSTOCK_RUN_DIR=self.run_dir, **more)
 
     def digests(self):
         return os.path.join(self.folder, "digests")
-
-    def seconds(self):
-        return time.monotonic() - self.started
-
-    def code(self):
-        """None while it runs."""
-        return self.process.poll()
-
-    def output(self):
-        self.log.flush()
-        with open(self.log.name, encoding="utf-8", errors="replace") as file:
-            return file.read()
 
     def bytes_of_ranks(self):
         """How much each rank has logged, over all its lives."""
@@ -247,23 +302,6 @@ class Job:
             if not left or time.monotonic() > deadline:
                 return left
             time.sleep(0.05)
-
-    def end(self):
-        """Whatever still runs is killed, and all files go."""
-        for _ in range(50):
-            left = processes()
-            for process in left:
-                try:
-                    os.kill(process.pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-            if not left:
-                break
-            time.sleep(0.02)
-        self.process.wait()
-        self.log.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
-        shutil.rmtree(self.run_dir, ignore_errors=True)
 
 
 def lacking(cursors):

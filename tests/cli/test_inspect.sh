@@ -290,6 +290,9 @@ refuses 1 "'nowhere'" inspect nowhere
 mkdir empty
 refuses 1 "empty" inspect empty
 refuses 4 "not supported" inspect gcs://bucket/key
+refuses 4 "has a user, a password or a signature in it: credentials" inspect me:hidden@host/x
+[[ $(cat err) != *hidden* ]] || fail "a password is shown: $(cat err)"
+refuses 1 "'./me:hidden@host/x'" inspect ./me:hidden@host/x
 mkdir broken && echo '{"zarr_format": 2}' >broken/.zgroup && echo '{"metadata"' >broken/.zmetadata
 refuses 4 "broken" inspect broken
 

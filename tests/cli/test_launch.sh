@@ -674,7 +674,7 @@ touch run/cursor-8-1-0 hand/none-x
 ln -s elsewhere link
 # clear CHOSEN DIRECTORY [CURSORS]
 clear() {
-    supervise 0 true true "started_by=n1-9-3 PENSTOCK_CURSORS=${3-$PWD/run/cursor-9-1-}
+    supervise 0 true true "started_by=n1-9-3 cursors=${3-$PWD/run/cursor-9-1-}
         $(printf 'end_run() { chosen_dir=%s run_dir=%s also=(val=x.yaml); clean_up; exit; }' "$1" "$2")"
 }
 for folder in run run.2 link; do clear "" "$PWD/$folder"; done

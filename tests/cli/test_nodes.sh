@@ -42,8 +42,8 @@ case "$*" in
     *"penstock-reader --set"*)
         if (($(record readers "$@") == 1)); then
             until [[ -e $AT/trainers.1 ]]; do sleep 0.05; done
-            awk -v count="$TRAINERS" 'BEGIN { for (i = 0; i < count; i++) print "left", i, 1000000000 + i }'
             [[ ! $LOCALITY ]] || echo "$LOCALITY"
+            awk -v count="$TRAINERS" 'BEGIN { for (i = 0; i < count; i++) print "left", i, 1000000000 + i }'
             exit 1
         fi
         if [[ $* =~ --left\ (/[^ ]*) ]]; then cat "${BASH_REMATCH[1]}"; else cat; fi >"$AT/heard"
@@ -102,11 +102,11 @@ grep -qx 'left 7899 1000007899' at/heard || fail "not the cursor of the last: $(
 
 # MPICH's mpiexec fails at more than 64 KiB that rank 0 has not read: the same list comes by a file, which goes.
 slow=0
-locality='locality 3' version=HYDRA start 7900 2 --state state.json
+locality=$'locality 3\ntrainers 7900' version=HYDRA start 7900 2 --state state.json
 [ "$code" -eq 0 ] || fail "with MPICH: $code: $(cat err)"
 [ "$(grep -c '^left ' at/heard)" -eq 7900 ] && [ "$(tail -n 1 at/heard)" = . ] || fail "with MPICH: $(wc at/heard)"
-# With order.placement: local cursors are those of a locality, which the next readers hear of, too.
-[ "$(tail -n 2 at/heard)" = $'locality 3\n.' ] || fail "not the locality: $(tail -n 2 at/heard)"
+# With order.placement: local cursors are those of a locality, and of as many trainers: the next readers hear of both.
+[ "$(tail -n 3 at/heard)" = $'locality 3\ntrainers 7900\n.' ] || fail "not the locality: $(tail -n 3 at/heard)"
 grep -q '\.left$' at/readers.2 && [ -z "$(find . -name '*.left')" ] || fail "no file, or it stays: $(find . -name '*.left')"
 
 nodes=100
@@ -114,6 +114,15 @@ nodes=100
 start 800 1 --state state.json
 [ "$code" -eq 1 ] || fail "a run that cannot go on ends with $code: $(cat err)"
 contains "$(tail -n 1 err)" "the 99 nodes that are left have room for 792 of 800 (8 a node, as at the start)"
+# With delivery.trainers_least fewer go on: whole groups, and what was known of those before is of no use.
+start 800 2 --state state.json --set delivery.trainers_least=752 --set delivery.mesh=dp:50,tp:16 --set delivery.data=dp
+[ "$code" -eq 0 ] || fail "fewer trainers: $code: $(cat err)"
+contains "$(cat err)" "784 trainers instead of 800 go on, on the nodes that are left, at state.json"
+[ "$(hosts at/trainers.2)" -eq 98 ] && grep -qx 784 at/trainers.2 || fail "not 784 trainers: $(cat at/trainers.2)"
+[ "$(cat at/heard)" = $'trainers 784\n.' ] || fail "readers hear of others: $(head at/heard)"
+start 800 1 --state state.json --set delivery.trainers_least=796
+[ "$code" -eq 1 ] || fail "fewer than the fewest: $code: $(cat err)"
+contains "$(tail -n 1 err)" "room for 792 of 796 (8 a node, as at the start): start again with other nodes, and this --state, or with a lower"
 # Open MPI 5 has other names for its settings, and ignores those of 4.
 names() {
     grep -oE '^(orte|prte|plm|odls|oob|btl)_[a-z_]+$' "$1" | sort | tr '\n' ' '

@@ -139,10 +139,11 @@ class RecoveryTest(JobTest):
         log = os.path.join(self.folder, f"{name}.{len(self.processes)}.log")
         return self.keep(Process(line, log))
 
-    def left_file(self, cursors, locality=""):
-        """A file for --left. `cursors`: by rank. `locality`: a line, or what readers said, with such a line."""
+    def left_file(self, cursors, said=""):
+        """A file for --left. `cursors`: by rank. `said`: what readers said, with the lines of their locality and trainers."""
         path = os.path.join(self.folder, "left")
-        lines = re.findall(r"^locality \d+$", locality, re.MULTILINE)[:1]
+        found = dict(re.findall(r"^(locality|trainers) (\d+)$", said, re.MULTILINE))
+        lines = [f"{key} {number}" for key, number in found.items()]
         lines += [f"left {rank} {cursor}" for rank, cursor in cursors.items()]
         with open(path, "w", encoding="ascii") as out:
             out.write("\n".join([*lines, ".\n"]))

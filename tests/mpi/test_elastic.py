@@ -2,6 +2,7 @@
 
 import collections
 import glob
+import importlib.util
 import json
 import os
 import signal
@@ -9,17 +10,26 @@ import socket
 import sys
 import unittest
 
-from job import chunk_bytes, environment, program
-from recovery import EXIT_FINAL, Process, RecoveryTest
+from job import chunk_bytes, environment, program, python_words
+from recovery import EXIT_FINAL, Process, RecoveryTest, lines_of
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(HERE, "..", "..")
 
-STEPS = 26  # of an epoch
+SHIFT = """
+import penstock
+
+@penstock.transform
+def change(batch, rng):
+    shift = rng.integers(1, 9, 1).astype("int16")
+    return {"data": batch["data"] + shift, "shift": shift[:, 0]}
+"""
 ALONE = {"delivery.run_dir": "auto", "delivery.reconnect_timeout": 0, "delivery.trainers": 1, "delivery.mesh": "", "delivery.data": ""}
 
 
-class Elastic(RecoveryTest):
+class ElasticTest(RecoveryTest):
     most, fewest, readers, size = 8, 6, 2, 20
+    steps = 26  # of an epoch
 
     def setUp(self):
         super().setUp()
@@ -75,8 +85,8 @@ class Elastic(RecoveryTest):
         return steps
 
     def check_phase(self, number, expected, first, fixed=False, members=1):
-        """Each step that all trainers got is the step of an undisturbed run, and their shares differ by one at most. Returns the
-        steps."""
+        """Each step that all trainers got is the step of an undisturbed run, and their shares, which may be empty, differ by one
+        at most. Returns the steps."""
         names, world_size = self.phases[number]
         groups = world_size // members
         got = [self.steps_of(self.digest(name)) for name in names]
@@ -85,9 +95,10 @@ class Elastic(RecoveryTest):
                 same = min(len(got[rank]), len(got[rank - 1])) - 1
                 self.assertEqual([got[rank][at] for at in list(got[rank])[:same]], [got[rank - 1][at] for at in list(got[rank])[:same]])
         leads = got[::members]
-        whole = sorted(set.intersection(*(set(list(of)[:-1] if number + 1 < len(self.phases) else of) for of in leads)))
-        self.assertEqual(whole[0], (first // STEPS, first % STEPS))
-        self.assertEqual(whole, [at for at in sorted(expected) if whole[0] <= at <= whole[-1]])
+        begin = divmod(first, self.steps)
+        last = min(list(of)[-2] for of in leads) if number + 1 < len(self.phases) else max(expected)
+        whole = [at for at in sorted(expected) if begin <= at <= last]
+        self.assertEqual(min(at for of in leads for at in of), begin)
         for at in whole:
             together = [line for of in leads for line in of[at]]
             self.assertEqual(sorted(line if fixed else line[1:] for line in together),
@@ -96,12 +107,17 @@ class Elastic(RecoveryTest):
             self.assertEqual([len(of[at]) for of in leads], [(t + 1) * size // groups - t * size // groups for t in range(groups)])
         return whole
 
-    def check(self, members=1, **order):
-        """Eight trainers, then six, then eight."""
+    def expect(self, **order):
+        """An undisturbed run's steps."""
         self.order = order
         self.deliver(1, 1, {**self.settings(**order), **ALONE})
         expected = self.steps_of(self.digest("0"))
-        self.assertEqual(len(expected), 4 * STEPS)
+        self.assertEqual(len(expected), 4 * self.steps)
+        return expected
+
+    def check(self, members=1, **order):
+        """Eight trainers, then six, then eight."""
+        expected = self.expect(**order)
         states = [self.state(at) for at in (9, 40)]
         report = os.path.join(self.folder, "report.json")
         job = self.serve(["--report", report], **order)
@@ -117,6 +133,12 @@ class Elastic(RecoveryTest):
         with open(report, encoding="ascii") as file:
             told = json.load(file)
         self.assertEqual(told["sessions"], 3)
+        return told
+
+
+class Elastic(ElasticTest):
+    def check(self, members=1, **order):
+        told = super().check(members, **order)
         self.assertEqual(sum(epoch["stored_bytes"] for epoch in told["epochs"]), chunk_bytes(self.settings()["dataset.uri"]))
 
     def test_local(self):
@@ -157,6 +179,30 @@ class Elastic(RecoveryTest):
         lines = [line for name in self.phases[1][0] for line in self.digest(name)]
         self.assertEqual(len({(line[0], line[1], line[3]) for line in lines}), 4 * 510 - 9 * self.size)
         self.assertEqual(len(lines), 4 * 510 - 9 * self.size)
+
+    def test_fewer_that_all_had_everything_are_not_waited_for(self):
+        """Six trainers had all, as their readers said before they died; one comes again."""
+        self.readers = 1
+        once = {"order.epochs": 1, "delivery.slots": 32}
+        job = self.serve(["--supervised"], **once)
+        trainers = self.phase(self.fewest)
+        self.until_lines(self.phases[-1][0][1], 8)
+        trainers[1].popen.send_signal(signal.SIGSTOP)
+        self.until_lines(self.phases[-1][0][0], 25 * (self.size // self.fewest) + 10 // self.fewest)
+        os.kill(self.reader_pid(0), signal.SIGKILL)
+        self.assertNotEqual(job.wait(), 0)
+        for trainer in trainers[1:]:
+            trainer.kill()
+        left = self.left_file(dict.fromkeys(range(self.fewest), self.steps), job.output())
+        job = self.serve(["--supervised", "--left", left], **{**once, "delivery.connect_timeout": 3600})
+        self.assert_ends_well(trainers[0], job)
+
+    def test_a_number_that_cannot_be_is_refused(self):
+        self.readers = 1
+        job = self.serve(["--left", self.left_file({}, "trainers 5")])
+        self.assertEqual(job.wait(), EXIT_FINAL)
+        self.assertIn("--left: 'trainers 5': this run has 6 to 8: give delivery.trainers, delivery.trainers_least and delivery.mesh "
+                      "as before", job.output())
 
     def test_fewer_from_the_start(self):
         """And all of them anew without a state: the run begins anew, too."""
@@ -214,6 +260,73 @@ class Elastic(RecoveryTest):
         self.assertEqual(both["order_id"], few["order_id"])
 
 
+class Kinds(ElasticTest):
+    """Batches by budget, a transform, a run beside it."""
+
+    def check_kind(self, **order):
+        with self.subTest(order=order):
+            self.steps = self.plan(1, {**self.settings(**order), **ALONE})["steps_per_epoch"]
+            self.check(**order)
+
+    def test_budget(self):
+        uri = self.synth("documents", 510, layout="documents", items=40, chunk=300)
+        tokens = {"dataset.uri": uri, "dataset.fields.tokens.ragged.offsets": "tokens/offsets", "batch.budget_field": "tokens",
+                  "dataset.fields.tokens.ragged.columns": "[tokens/values]", "batch.budget_items": 1200, "batch.global_size": 24, "samples.row_chunks": 1}
+        self.check_kind(**tokens, **{"dataset.fields.tokens.deliver.pad": "bound"})
+
+    @unittest.skipUnless(importlib.util.find_spec("numpy"), "no NumPy")
+    def test_transform(self):
+        program = os.path.join(self.folder, "shift.py")
+        with open(program, "w", encoding="ascii") as file:
+            file.write(SHIFT)
+        run = f"env PYTHONPATH={os.path.join(ROOT, 'python')} {' '.join(python_words())} {program}"
+        transform = {"delivery.transform_run": run, "delivery.transform_processes": 2, "delivery.transform_fields": "data"}
+        self.check_kind(**transform)
+        plain = self.single({**self.settings(), **ALONE})
+        shifted = self.single({**self.settings(**transform), **ALONE})
+        self.assertFalse({tuple(line) for line in plain} & {tuple(line) for line in shifted})
+
+    def start_lives(self, world_size):
+        """Of elastic_trainer.py: the processes, whose pids are in the names of what they get."""
+        trainer = [*python_words(), os.path.join(HERE, "elastic_trainer.py"), self.folder, "val"]
+        return [self.keep(Process(trainer, os.path.join(self.folder, f"life.{len(self.processes)}.log"),
+                                  environment(RANK=rank, WORLD_SIZE=world_size, PENSTOCK_RUN_DIR=self.run_dir,
+                                              PYTHONPATH=os.path.join(ROOT, "python"), PENSTOCK_READER=rank * self.readers // world_size)))
+                for rank in range(world_size)]
+
+    def lives(self, name, trainers):
+        """What each of these trainers got: indices by (epoch, step)."""
+        return [self.steps_of(lines_of(os.path.join(self.folder, f"{name}.{len(trainers)}.{rank}.{trainer.popen.pid}")))
+                for rank, trainer in enumerate(trainers)]
+
+    def test_also(self):
+        expected = {at: sorted(line[1] for line in step) for at, step in self.expect().items()}
+        path = os.path.join(self.folder, "val.yaml")
+        with open(path, "w", encoding="ascii") as file:
+            json.dump({"dataset": {"uri": self.synth("val", 38)}, "batch": {"global_size": 8, "last": "partial"},
+                       "order": {"seed": 9}, "readers": {"threads": 1}}, file)
+        job = self.start_readers(2 * self.readers, self.elastic(), ["--also", "val=" + path])
+        for world_size, is_last in (self.most, False), (self.fewest, False), (self.most, True):
+            trainers = self.start_lives(world_size)
+            if is_last:
+                self.assert_ends_well(job, *trainers)
+            else:
+                self.until(lambda: all(len(got) > 12 for got in self.lives("digest", trainers)), "twelve steps")
+                for trainer in trainers:
+                    trainer.kill()
+            got = self.lives("digest", trainers)
+            end = max(expected) if is_last else min(list(of)[-2] for of in got)
+            steps = [at for at in expected if min(map(min, got)) <= at <= end]
+            self.assertGreater(len(steps), 10)
+            for at in steps:
+                self.assertEqual(sorted(line[0] for of in got for line in of[at]), expected[at])
+            passes = self.lives("val", trainers)
+            for epoch in range(min(max(of)[0] for of in passes)):
+                samples = [int(index) for of in passes for at, lines in of.items() if at[0] == epoch for index, in lines]
+                self.assertEqual(sorted(samples), list(range(38)))
+            self.assertGreater(epoch, 1)
+
+
 class Torchrun(RecoveryTest):
     """Two agents of torchrun on this machine: the second joins, and later dies with its workers."""
 
@@ -224,7 +337,7 @@ class Torchrun(RecoveryTest):
         command = [torchrun, "--nnodes=1:2", f"--nproc-per-node={processes}", "--max-restarts=5", "--monitor-interval=0.1",
                    "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=elastic", f"--local-addr={local_addr}",
                    "--rdzv-conf=last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=10",
-                   os.path.join(ROOT, "tests", "mpi", "elastic_trainer.py"), self.folder]
+                   os.path.join(HERE, "elastic_trainer.py"), self.folder]
         library = os.path.join(os.path.dirname(program("penstock")), "..", "lib", "libpenstock.so.0")
         env = environment(PENSTOCK_RUN_DIR=self.run_dir, PYTHONPATH=os.path.join(ROOT, "python"), PENSTOCK_LIBRARY=library,
                           OMP_NUM_THREADS=1,
@@ -247,6 +360,9 @@ class Torchrun(RecoveryTest):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
+        slow = os.path.join(self.folder, "slow")
+        with open(slow, "w", encoding="ascii"):  # agents take their time to come and to go
+            pass
         first = self.agent(port, "127.0.0.1")
         self.until_trained(2)
         second = self.agent(port, "127.0.0.1")
@@ -263,6 +379,7 @@ class Torchrun(RecoveryTest):
                 os.kill(pid, signal.SIGKILL)
                 break
         self.until_trained(2, lives=2)
+        os.remove(slow)
         self.assert_ends_well(first, job)
         last = [line for rank in range(2) for line in self.digest(self.lives(2, rank)[-1])]
         start = min((int(line[0]), int(line[1])) for line in last)

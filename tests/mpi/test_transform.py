@@ -251,9 +251,15 @@ class Transforms(JobTest):
                                 r"float32 \(\d+, 4, 3\)", more)
 
     def test_what_cannot_start(self):
+        two = os.path.join(self.folder, "two.py")
+        with open(two, "w", encoding="ascii") as file:
+            file.write("import penstock\n@penstock.transform\ndef one(batch):\n    return {}\n@penstock.transform()\ndef other(batch):\n"
+                       "    return {}\n")
         for run, words, more in (
                 ("true", r"'true' ended with exit code 0 before it had said what it makes: has it a @penstock.transform\?", {}),
                 (command("long"), r"delivery.transform failed in its trial.*: output 'rows' has 41 items; the decorator's ragged allows 40", {}),
+                (" ".join([*PYTHON, two]), r"a file has one transform, and this one has 'one' and, in line 6, 'other': call one in the other",
+                 {}),
                 ("nothing-there", r"ended with exit code 127: the shell found no such command before it had said what it makes", {}),
                 ("sleep 100", r"'sleep 100' has said nothing for 1 s \(delivery.transform.timeout\): does it call penstock.transform\?",
                  {"delivery.transform_timeout": 1}),
