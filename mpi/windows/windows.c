@@ -158,55 +158,6 @@ struct window_counts windows_take_counts(struct windows *windows, uint64_t epoch
     return taken;
 }
 
-/* Rank 0 decides who reads which row in a partition. */
-static void assign_in_partition(struct windows *windows, struct window *window,
-                                const struct partition_assigner *partition, uint16_t *owners)
-{
-    struct assigner_stats before, after;
-    assigner_stats(partition->assigner, &before);
-    assigner_window(partition->assigner, &window->epoch, &window->plan, owners);
-    assigner_stats(partition->assigner, &after);
-    windows_counts_of(windows, window->run_epoch)->exchanged_samples +=
-        (uint64_t)(after.exchanged_samples - before.exchanged_samples + 0.5);
-    for (uint64_t i = 0; job_partition_count(windows->job) > 1 && i < window->plan.row_count; i++)
-        owners[i] =
-            (uint16_t)((owners[i] & ASSIGN_KEEP) | partition->readers[assign_reader(owners[i])]);
-}
-
-static void assign(struct windows *windows, struct window *window)
-{
-    const struct partition_assigner *partitions = windows->session->assigners;
-    for (uint32_t p = 0; partitions && p < job_partition_count(windows->job); p++)
-        assign_in_partition(windows, window, &partitions[p],
-                            window->all_owners + p * window->plan.row_count);
-}
-
-/* Takes the next entry of a source's ring and starts its assignment. */
-static void post(struct windows *windows, uint32_t s)
-{
-    const struct job *job = windows->job;
-    struct window_source *source = &windows->sources[s];
-    const struct plan_merge_source *next = &windows->order.sources[s];
-    struct window *window = windows_at(windows, s, source->posted);
-    window->source = s;
-    window->start = windows->start;
-    window->item_count = window->read_next = window->fill_next = 0;
-    atomic_store(&window->planned, false);
-    plan_epoch_init(&window->epoch, source->plan, next->serial / source->plan->window_count);
-    plan_window_at(&window->plan, &window->epoch, next->serial % source->plan->window_count);
-    window->first_draw =
-        window->epoch.epoch * source->plan->sample_count + window->plan.first_position;
-    window->run_epoch =
-        max_u64(next->due / job->setup.plan.steps_per_epoch, windows->session->start_epoch);
-    assign(windows, window);
-    window->owners = window->all_owners + job->partition * window->plan.row_count;
-    MPI_Ibcast(window->all_owners, (int)(job_partition_count(job) * window->plan.row_count),
-               MPI_UINT16_T, 0, job->comm.windows, &window->request);
-    plan_merge_take(&windows->order, s, window->plan.sample_count);
-    source->posted++;
-    windows->posted++;
-}
-
 /* Leaves out the samples before `start`, where a resumed run starts in the middle, and those of a
  * mix behind the run's `end`. */
 static void drop_items_outside(struct window *window, uint64_t start, uint64_t end)
@@ -295,15 +246,6 @@ struct window *windows_of_draw(struct windows *windows, const struct round_reach
     return windows_at(windows, source, serial);
 }
 
-/* The source of the next window, if its ring has room. */
-static bool next_to_post(const struct windows *windows, uint32_t *ret_source)
-{
-    if (!plan_merge_next(&windows->order, ret_source))
-        return false;
-    const struct window_source *source = &windows->sources[*ret_source];
-    return source->posted < source->retired + source->count;
-}
-
 /* Moves the windows of one source on to PLANNED, in order. */
 static bool plan_assigned(struct windows *windows, uint32_t s)
 {
@@ -327,11 +269,7 @@ static bool plan_assigned(struct windows *windows, uint32_t s)
 bool windows_progress(struct windows *windows)
 {
     bool active = row_store_collect(windows->job->store) > 0;
-    uint32_t source;
-    if (next_to_post(windows, &source)) { /* one a turn: rank 0 assigns its rows */
-        post(windows, source);
-        active = true;
-    }
+    active |= windows_post(windows);
     for (uint32_t s = 0; s < windows->source_count; s++)
         active |= plan_assigned(windows, s);
     return windows_read_ahead(windows) || active;
@@ -376,9 +314,8 @@ static bool drain_assigned(struct windows *windows, uint32_t s)
 
 bool windows_drain(struct windows *windows, uint64_t count)
 {
-    uint32_t source;
-    while (windows->posted < count && next_to_post(windows, &source))
-        post(windows, source);
+    while (windows->posted < count && windows_post_now(windows))
+        ;
     for (uint32_t s = 0; s < windows->source_count; s++)
         if (!drain_assigned(windows, s))
             return false;

@@ -5,13 +5,13 @@
  * source has windows of its own, and all ranks come upon the windows of all sources in one order
  * (struct plan_merge). A serial counts a source's windows through all epochs of its plan.
  *
- *     ASSIGNING   rank 0 has given out the rows, the broadcast is under way
+ *     ASSIGNING   a worker of rank 0 gives out the rows; then the broadcast is under way
  *     PLANNING    a worker lists this reader's samples of the window in the order they are due
  *     PLANNED     rows are claimed and read in that order; rounds take samples from it
  *
  * Main thread only, except windows_at() and windows_of_draw(); nothing blocks but windows_new().
- * A worker plans. The plan's tables (plan/order/tables.h) have room for the epochs of all windows
- * under way; the main thread fills them where an epoch begins.
+ * Workers assign and plan. The plan's tables (plan/order/tables.h) have room for the epochs of all
+ * windows under way; the main thread fills them where an epoch begins.
  */
 #ifndef PENSTOCK_MPI_WINDOWS_WINDOWS_H
 #define PENSTOCK_MPI_WINDOWS_WINDOWS_H
@@ -40,7 +40,10 @@ struct window {
     uint64_t read_next; /* first item whose row is not claimed yet */
     uint64_t fill_next; /* scratch of whoever lists a round: the next item to take */
     MPI_Request request;
-    _Atomic bool planned; /* the planning worker is done */
+    const struct partition_assigner *assigners; /* [partitions] NULL: rank 0 has them */
+    uint64_t exchanged_samples;                 /* rank 0: as the assignment foresees */
+    _Atomic bool assigned;                      /* rank 0: the assigning worker is done */
+    _Atomic bool planned;                       /* the planning worker is done */
     const struct job *job;
 };
 
@@ -54,6 +57,9 @@ void windows_free(struct windows *windows);
 
 /* Moves all windows on. True if anything moved. */
 bool windows_progress(struct windows *windows);
+
+/* Whether a worker has the assigners. */
+bool windows_is_assigning(const struct windows *windows);
 
 /* Finds the windows that a round needs. False: not all of them are PLANNED. */
 bool windows_find(const struct windows *windows, struct round_reach *reach);
