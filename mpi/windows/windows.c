@@ -15,7 +15,7 @@ struct window *windows_at(struct windows *windows, uint32_t source, uint64_t ser
 }
 
 static void window_init(struct window *window, const struct job *job, const struct plan *plan,
-                        struct tables *tables)
+                        uint64_t items, struct tables *tables)
 {
     window->job = job;
     window->request = MPI_REQUEST_NULL;
@@ -24,7 +24,7 @@ static void window_init(struct window *window, const struct job *job, const stru
                                      sizeof *window->all_owners);
     window->buffers = tables_take(tables, plan->window_rows, sizeof *window->buffers);
     window->uses = tables_take(tables, plan->window_rows, sizeof *window->uses);
-    window->items = tables_take(tables, round_window_capacity(plan), sizeof *window->items);
+    window->items = tables_take(tables, items, sizeof *window->items);
     _Static_assert(sizeof *window->rows + sizeof *window->owners + sizeof *window->buffers +
                            sizeof *window->uses ==
                        BUDGET_WINDOW_ROW_BYTES,
@@ -50,7 +50,8 @@ static enum status source_init(struct windows *windows, uint32_t s, struct error
                          (unsigned long long)source->count);
     windows->capacity += source->count;
     for (uint64_t i = 0; i < source->count; i++)
-        window_init(&source->ring[i], job, source->plan, &windows->tables);
+        window_init(&source->ring[i], job, source->plan, job->setup.budget.source_items[s],
+                    &windows->tables);
     return windows->tables.failed
                ? error_set(err, STATUS_NO_MEMORY,
                            "no memory to plan windows of %llu rows: lower order.window_rows",
@@ -178,6 +179,28 @@ static void drop_items(struct window *window, uint64_t start)
         drop_items_outside(window, start, end);
 }
 
+/* Lists this reader's samples and counts the uses of its rows. Of more samples than there is room
+ * for, those of some rows after others are listed, so as to be counted. */
+static void list_items(struct window *window)
+{
+    const struct run_setup *setup = &window->job->setup;
+    const struct plan *plan = &window->epoch.plan;
+    uint32_t me = (uint32_t)window->job->comm.rank;
+    uint64_t capacity = setup->budget.source_items[window->source];
+    struct round_rows rows = {0};
+    do {
+        rows = round_rows_from(plan, &window->plan, window->owners, me, rows.end, capacity);
+        window->item_count = round_window_items(&window->epoch, &window->plan, setup->shape,
+                                                window->owners, me, rows, window->items);
+        drop_items(window, window->start);
+        for (uint64_t i = 0; i < window->item_count; i++)
+            window->uses[window->items[i].window_row]++;
+    } while (rows.end < window->plan.row_count);
+    window->is_listed = rows.first == 0;
+    if (!window->is_listed)
+        window->item_count = 0;
+}
+
 /* Runs on a worker; the window is the worker's until `planned` is set. */
 static void plan_window(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
@@ -186,19 +209,13 @@ static void plan_window(struct pool_worker *worker, void *argument, uint64_t beg
     (void)end;
     struct window *window = argument;
     uint64_t start_ns = trace_on() ? clock_now_ns() : 0;
-    const struct job *job = window->job;
-    window->item_count =
-        round_window_items(&window->epoch, &window->plan, job->setup.shape, window->owners,
-                           (uint32_t)job->comm.rank, window->items);
-    drop_items(window, window->start);
     for (uint64_t window_row = 0; window_row < window->plan.row_count; window_row++) {
         window->rows[window_row] = window->plan.first_row_position + window_row;
         window->buffers[window_row] = ROW_NONE;
         window->uses[window_row] = 0;
     }
     plan_rows_at(&window->epoch, window->rows, window->plan.row_count);
-    for (uint64_t i = 0; i < window->item_count; i++)
-        window->uses[window->items[i].window_row]++;
+    list_items(window);
     if (start_ns)
         trace_note(TRACE_PLAN_WINDOW, start_ns, clock_now_ns(), window->item_count);
     atomic_store(&window->planned, true);
@@ -234,6 +251,15 @@ bool windows_find(const struct windows *windows, struct round_reach *reach)
             return false;
         of->end_window = last + 1;
     }
+    return true;
+}
+
+bool windows_are_listed(struct windows *windows, const struct round_reach *reach)
+{
+    for (uint32_t s = 0; s < windows->source_count; s++)
+        for (uint64_t i = reach->sources[s].first_window; i < reach->sources[s].end_window; i++)
+            if (!windows_at(windows, s, i)->is_listed)
+                return false;
     return true;
 }
 

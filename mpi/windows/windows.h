@@ -37,6 +37,7 @@ struct window {
     uint32_t *uses;   /* [rows] samples of each row that this reader sends */
     struct round_item *items; /* this reader's samples, in the order they are due */
     uint64_t item_count;
+    bool is_listed;     /* false: they are more than there is room for, and item_count is 0 */
     uint64_t read_next; /* first item whose row is not claimed yet */
     uint64_t fill_next; /* scratch of whoever lists a round: the next item to take */
     MPI_Request request;
@@ -63,6 +64,10 @@ bool windows_is_assigning(const struct windows *windows);
 
 /* Finds the windows that a round needs. False: not all of them are PLANNED. */
 bool windows_find(const struct windows *windows, struct round_reach *reach);
+
+/* Whether all windows that are found for the round have their samples listed. Else the round's are
+ * found by their positions: places.h. Any thread. */
+bool windows_are_listed(struct windows *windows, const struct round_reach *reach);
 
 /* The window of that serial, which must be PLANNED and not retired; borrowed until it is retired.
  * Any thread. */
