@@ -21,6 +21,7 @@
 #include "base/number.h"
 #include "base/size.h"
 #include "plan/assign/assign.h"
+#include "plan/rounds/locality.h"
 #include "plan/rounds/round.h"
 
 #include <inttypes.h>
@@ -48,6 +49,7 @@ static const struct round_shape shape = {STEPS_PER_ROUND, 1, 2, {0}};
 
 struct scale {
     struct plan plan;
+    struct plan local; /* the same with order.placement local, for rank 0 */
     uint32_t reader_count;
     uint32_t *reader_of_trainer;
     uint64_t assigned_count; /* windows that are assigned, from the epoch's first on */
@@ -113,7 +115,7 @@ static void series_print(const char *name, struct series *series)
 static struct assigner *make_assigner(const struct scale *scale, uint64_t keep_rows)
 {
     const struct assigner_options options = {
-        .plan = &scale->plan,
+        .plan = &scale->local,
         .reader_count = scale->reader_count,
         .keep_rows = keep_rows,
         .most_rows = 2 * size_divide_up(scale->plan.window_rows, scale->reader_count),
@@ -127,19 +129,21 @@ static struct assigner *make_assigner(const struct scale *scale, uint64_t keep_r
     return assigner;
 }
 
-/* The windows of an epoch, each timed. */
+/* The windows of an epoch, each timed, and of that the first part, which workers share. */
 static struct series assign_windows(const struct scale *scale, struct assigner *assigner,
-                                    uint16_t *owners)
+                                    uint16_t *owners, struct series *looked_up)
 {
     struct series series = series_new(scale->assigned_count);
     struct plan_epoch epoch;
-    plan_epoch_init(&epoch, &scale->plan, 0);
+    plan_epoch_init(&epoch, &scale->local, 0);
     assigner_go_on(assigner, scale->reader_of_trainer);
     for (uint64_t w = 0; w < scale->assigned_count; w++) {
         uint64_t start_ns = clock_process_cpu_ns();
         struct plan_window window;
         plan_window_at(&window, &epoch, w);
-        assigner_window(assigner, &epoch, &window, owners);
+        assigner_look_up(assigner, &epoch, &window, 0, window.row_count, owners);
+        series_add(looked_up, start_ns);
+        assigner_decide(assigner, &epoch, &window, owners);
         series_add(&series, start_ns);
         if (w < scale->window_count)
             memcpy(scale->owners + w * scale->plan.window_rows, owners,
@@ -154,21 +158,24 @@ static void measure_assigner(const struct scale *scale, bool keep_all)
     const struct plan *plan = &scale->plan;
     uint64_t rows = min_u64(scale->assigned_count * plan->window_rows, plan->row_count);
     uint64_t share = size_divide_up(rows, scale->reader_count);
-    uint64_t keep_rows = keep_all ? share : max_u64(rows * 6 / 10 / scale->reader_count, 1);
+    uint64_t keep_rows = keep_all ? 2 * share : max_u64(rows * 6 / 10 / scale->reader_count, 1);
     uint16_t *owners = allocate(scale->plan.window_rows, sizeof *owners);
     uint64_t before = resident_bytes(), start_ns = clock_process_cpu_ns();
     struct assigner *assigner = make_assigner(scale, keep_rows);
     struct plan_epoch epoch;
     plan_epoch_init(&epoch, &scale->plan, 0);
     uint64_t start_up_ns = clock_process_cpu_ns() - start_ns;
-    struct series first = assign_windows(scale, assigner, owners);
-    struct series second = assign_windows(scale, assigner, owners);
+    struct series looked_up = series_new(2 * scale->assigned_count);
+    struct series first = assign_windows(scale, assigner, owners, &looked_up);
+    struct series second = assign_windows(scale, assigner, owners, &looked_up);
     if (keep_all) {
         printf(",\"rank0_start_ms\":%.4f,\"rank0_bytes\":%" PRIu64, (double)start_up_ns / 1e6,
                growth(before));
         series_print("window_first", &first);
         series_print("window_kept", &second);
+        series_print("window_look_up", &looked_up);
     } else {
+        free(looked_up.ns);
         free(first.ns);
         series_print("window_partly_kept", &second);
     }
@@ -231,8 +238,9 @@ static void list_windows(struct reader *reader, struct series *items, uint64_t *
                scale->plan.window_rows * sizeof *planned->owners);
         uint64_t start_ns = clock_process_cpu_ns();
         plan_window_at(&planned->window, &reader->epoch, w);
-        planned->item_count = round_window_items(&reader->epoch, &planned->window, shape,
-                                                 planned->owners, reader->rank, planned->items);
+        planned->item_count =
+            round_window_items(&reader->epoch, &planned->window, shape, planned->owners,
+                               reader->rank, round_rows_all(&planned->window), planned->items);
         series_add(items, start_ns);
         *item_count += planned->item_count;
     }
@@ -357,6 +365,9 @@ static double settle_plan(struct scale *scale, uint64_t samples, uint64_t row_le
     error_clear(&err);
     uint64_t start_ns = clock_process_cpu_ns();
     check(plan_init(&scale->plan, &options, &err), &err);
+    scale->local = scale->plan;
+    scale->local.locality =
+        locality_number((struct locality){.nodes = scale->reader_count, .readers = 1});
     return (double)(clock_process_cpu_ns() - start_ns) / 1e6;
 }
 

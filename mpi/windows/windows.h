@@ -5,7 +5,7 @@
  * source has windows of its own, and all ranks come upon the windows of all sources in one order
  * (struct plan_merge). A serial counts a source's windows through all epochs of its plan.
  *
- *     ASSIGNING   a worker of rank 0 gives out the rows; then the broadcast is under way
+ *     ASSIGNING   workers of rank 0 give out the rows; then the broadcast is under way
  *     PLANNING    a worker lists this reader's samples of the window in the order they are due
  *     PLANNED     rows are claimed and read in that order; rounds take samples from it
  *
@@ -43,7 +43,9 @@ struct window {
     MPI_Request request;
     const struct partition_assigner *assigners; /* [partitions] NULL: rank 0 has them */
     uint64_t exchanged_samples;                 /* rank 0: as the assignment foresees */
-    _Atomic bool assigned;                      /* rank 0: the assigning worker is done */
+    _Atomic uint64_t taken;                     /* rank 0: of the rows, by workers that assign */
+    _Atomic uint32_t tasks;                     /* rank 0: of these workers, under way */
+    _Atomic bool assigned;                      /* rank 0: they are done */
     _Atomic bool planned;                       /* the planning worker is done */
     const struct job *job;
 };
