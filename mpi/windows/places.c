@@ -101,7 +101,8 @@ uint64_t places_unused(const struct round_reach *reach, uint64_t position)
 size_t places_look_up_used(struct windows *windows, const struct round_reach *reach,
                            uint64_t *position, uint64_t end, struct place *ret_places)
 {
-    *position = min_u64(*position + places_unused(reach, *position), end);
+    if (*position < end)
+        *position = min_u64(*position + places_unused(reach, *position), end);
     return *position < end ? places_look_up(windows, reach, *position, end - *position, ret_places)
                            : 0;
 }
