@@ -38,6 +38,7 @@ struct windows {
         bool listed;              /* windows_are_listed(); if they are not, claimed are */
         uint32_t range;           /* the ranges of positions before this one, and of this one */
         uint64_t position;        /* what is before this position */
+        uint32_t claims;          /* in this turn */
     } reading;                    /* the round whose rows are being claimed */
     struct item_merge claims;     /* of that round, in a mix */
     struct locality_near near;    /* which trainers rows are near */

@@ -5,7 +5,7 @@
 
 #include "base/number.h"
 
-enum { MOST_BLOCKS = 16 }; /* that are looked up in one turn */
+enum { MOST_BLOCKS = 16, MOST_CLAIMS = 512 }; /* that are looked up, and claimed, in one turn */
 
 /* Has a claimed row read, which this reader keeps or not. */
 static void begin_load(struct windows *windows, uint64_t row, int32_t buffer, bool keep)
@@ -61,8 +61,10 @@ static bool claim_item(struct windows *windows, struct window *window, uint32_t 
 {
     if (window->buffers[window_row] != ROW_NONE)
         return true;
-    if (windows->pending_load != ROW_NONE || !claim_row(windows, window, window_row))
+    if (windows->pending_load != ROW_NONE || windows->reading.claims == MOST_CLAIMS ||
+        !claim_row(windows, window, window_row))
         return false;
+    windows->reading.claims++;
     *active = true;
     return true;
 }
@@ -191,6 +193,7 @@ static bool find_windows(struct windows *windows)
 bool windows_read_ahead(struct windows *windows)
 {
     bool active = false;
+    windows->reading.claims = 0;
     if (windows->pending_load != ROW_NONE) {
         if (!row_store_load(windows->job->store, windows->pending_load))
             return false;
