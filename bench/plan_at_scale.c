@@ -203,6 +203,12 @@ struct reader {
     uint64_t checksum;         /* so that nothing is left out as unused */
 };
 
+static uint64_t list_capacity(const struct scale *scale)
+{
+    const struct round_peers peers = {.readers = scale->reader_count, .rings = TRAINERS_PER_READER};
+    return round_window_expected(&scale->plan, 0, &peers);
+}
+
 static uint64_t reader_start(struct reader *reader, const struct scale *scale,
                              uint64_t window_count)
 {
@@ -211,8 +217,7 @@ static uint64_t reader_start(struct reader *reader, const struct scale *scale,
     plan_epoch_init(&reader->epoch, &scale->plan, 0);
     for (uint64_t w = 0; w < window_count; w++) {
         reader->planned[w].owners = allocate(scale->plan.window_rows, sizeof(uint16_t));
-        reader->planned[w].items =
-            allocate(round_window_capacity(&scale->plan), sizeof(struct round_item));
+        reader->planned[w].items = allocate(list_capacity(scale), sizeof(struct round_item));
     }
     reader->sent = allocate(scale->reader_count, sizeof *reader->sent);
     reader->received = allocate(scale->reader_count, sizeof *reader->received);
@@ -238,9 +243,13 @@ static void list_windows(struct reader *reader, struct series *items, uint64_t *
                scale->plan.window_rows * sizeof *planned->owners);
         uint64_t start_ns = clock_process_cpu_ns();
         plan_window_at(&planned->window, &reader->epoch, w);
+        struct round_rows rows = round_rows_from(&scale->plan, &planned->window, planned->owners,
+                                                 reader->rank, 0, list_capacity(scale));
+        if (rows.end < planned->window.row_count)
+            fail("a reader has more of a window than its list has room for");
         planned->item_count =
             round_window_items(&reader->epoch, &planned->window, shape, planned->owners,
-                               reader->rank, round_rows_all(&planned->window), planned->items);
+                               reader->rank, rows, planned->items);
         series_add(items, start_ns);
         *item_count += planned->item_count;
     }

@@ -84,15 +84,15 @@ def step_ms(matched, workers):
             + matched["decide_ms"])
 
 
-def note_assignment(program, readers, rows, matched):
+def note_assignment(program, samples, readers, rows, matched):
     """What rank 0 takes besides, for a step's part of windows whose rows have homes."""
-    plan = measure(program, MATCHED_SAMPLES, readers, rows)
+    plan = measure(program, samples, readers, rows)
     steps = plan["window_rows"] * rows / matched["positions"]
     matched["assign_look_up_ms"] = plan["window_look_up_ms"]["median"] / steps
     matched["decide_ms"] = max(plan["window_kept_ms"]["median"] - plan["window_look_up_ms"]["median"], 0) / steps
 
 
-def measure_local(program):
+def measure_local(program, samples):
     """What order.placement local costs a reader, by readers and rows; {"READERSxROWS": stages in ms}."""
     print("\na step with order.placement local, ms of each reader, and of rank 0 besides (rows, decide);\n"
           "and what so many workers allow a node, samples/s\n")
@@ -104,7 +104,7 @@ def measure_local(program):
             run = subprocess.run([program.with_name("penstock-bench-match"), str(readers), str(rows)],
                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, text=True, timeout=120)
             matched = json.loads(run.stdout)
-            note_assignment(program, readers, rows, matched)
+            note_assignment(program, samples, readers, rows, matched)
             results[f"{readers}x{rows}"] = matched
             rates = "".join(f"{SAMPLES_PER_STEP / step_ms(matched, count) * 1e3:14,.0f}" for count in WORKERS)
             print(f"{readers:7,} {rows:7} {matched['positions']:10,} {matched['look_up_ms']:8.2f} "
@@ -190,7 +190,7 @@ def main():
     if not results:
         parser.error(f"--most-samples: at least {min(SAMPLES)}")
     table(results)
-    local = measure_local(pathlib.Path(arguments.program))
+    local = measure_local(pathlib.Path(arguments.program), min(MATCHED_SAMPLES, arguments.most_samples))
     anchors = measure_anchors(pathlib.Path(arguments.program), results[-1]["samples"])
     draw(results, arguments.plots)
     largest = results[-1]
