@@ -3,13 +3,13 @@
  *
  *     penstock-bench-plan SAMPLES READERS [ROW_LENGTH]
  *
- * Measured are the calls that a job makes, with the sizes of a job: windows of 4,096 rows, 8
- * trainers a reader, 32 samples a trainer and step, rounds of 2 steps.
+ * Measured are the calls that a job makes, with the sizes of a job: 8 trainers a reader, 32 samples
+ * a trainer and step, rounds of 2 steps, windows of 4,096 rows, or of a step if that has more.
  *
- *   rank 0    start-up, then the assignment of every window of an epoch in three states: nothing in
- *             memory yet; everything in the readers' memory; 60% of it
- *   a reader  start-up with the tables of two planned windows, then the samples it sends of a
- * window and the counts of a round, for eight readers spread over all
+ *   rank 0    start-up, then the assignment of windows of an epoch, of 2^24 rows together at most,
+ * in three states: nothing in memory yet; all of these rows in the readers' memory; 60% of them a
+ * reader  start-up with the tables of two planned windows, then the samples it sends of a window
+ * and the counts of a round, for eight readers spread over all
  *
  * Times are of the processor that the program has, so that what else runs does not count. Bytes are
  * what the resident memory of the process has grown by, after the memory has been used, so that
@@ -18,8 +18,10 @@
 #include "program.h"
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/size.h"
 #include "plan/assign/assign.h"
+#include "plan/rounds/locality.h"
 #include "plan/rounds/round.h"
 
 #include <inttypes.h>
@@ -32,7 +34,8 @@
 static const char usage[] = "usage: penstock-bench-plan SAMPLES READERS [ROW_LENGTH]";
 
 enum {
-    WINDOW_ROWS = 4096,
+    WINDOW_ROWS = 4096,      /* at least */
+    ASSIGNED_ROWS = 1 << 24, /* at most */
     TRAINERS_PER_READER = 8,
     BATCH = 32, /* of one trainer */
     STEPS_PER_ROUND = 2,
@@ -46,10 +49,12 @@ static const struct round_shape shape = {STEPS_PER_ROUND, 1, 2, {0}};
 
 struct scale {
     struct plan plan;
+    struct plan local; /* the same with order.placement local, for rank 0 */
     uint32_t reader_count;
     uint32_t *reader_of_trainer;
-    uint64_t window_count; /* windows with stored owners, from the epoch's first on */
-    uint16_t *owners;      /* [window_count][window_rows] */
+    uint64_t assigned_count; /* windows that are assigned, from the epoch's first on */
+    uint64_t window_count;   /* of these, windows with stored owners */
+    uint16_t *owners;        /* [window_count][window_rows] */
 };
 
 /* Durations of many calls of the same kind. */
@@ -110,7 +115,7 @@ static void series_print(const char *name, struct series *series)
 static struct assigner *make_assigner(const struct scale *scale, uint64_t keep_rows)
 {
     const struct assigner_options options = {
-        .plan = &scale->plan,
+        .plan = &scale->local,
         .reader_count = scale->reader_count,
         .keep_rows = keep_rows,
         .most_rows = 2 * size_divide_up(scale->plan.window_rows, scale->reader_count),
@@ -124,45 +129,53 @@ static struct assigner *make_assigner(const struct scale *scale, uint64_t keep_r
     return assigner;
 }
 
-/* All windows of an epoch, each timed. */
-static struct series assign_epoch(const struct scale *scale, struct assigner *assigner,
-                                  uint64_t index, uint16_t *owners)
+/* The windows of an epoch, each timed, and of that the first part, which workers share. */
+static struct series assign_windows(const struct scale *scale, struct assigner *assigner,
+                                    uint16_t *owners, struct series *looked_up)
 {
-    struct series series = series_new(scale->plan.window_count);
+    struct series series = series_new(scale->assigned_count);
     struct plan_epoch epoch;
-    plan_epoch_init(&epoch, &scale->plan, index);
-    for (uint64_t w = 0; w < scale->plan.window_count; w++) {
+    plan_epoch_init(&epoch, &scale->local, 0);
+    assigner_go_on(assigner, scale->reader_of_trainer);
+    for (uint64_t w = 0; w < scale->assigned_count; w++) {
         uint64_t start_ns = clock_process_cpu_ns();
         struct plan_window window;
         plan_window_at(&window, &epoch, w);
-        assigner_window(assigner, &epoch, &window, owners);
+        assigner_look_up(assigner, &epoch, &window, 0, window.row_count, owners);
+        series_add(looked_up, start_ns);
+        assigner_decide(assigner, &epoch, &window, owners);
         series_add(&series, start_ns);
-        if (index == 0 && w < scale->window_count)
+        if (w < scale->window_count)
             memcpy(scale->owners + w * scale->plan.window_rows, owners,
                    window.row_count * sizeof *owners);
     }
     return series;
 }
 
-/* Twice through all rows. `keep_all` false: with room for 60%. */
+/* Twice through the rows. `keep_all` false: with room for 60%. */
 static void measure_assigner(const struct scale *scale, bool keep_all)
 {
-    uint64_t share = size_divide_up(scale->plan.row_count, scale->reader_count);
-    uint64_t keep_rows = keep_all ? share : scale->plan.row_count * 6 / 10 / scale->reader_count;
+    const struct plan *plan = &scale->plan;
+    uint64_t rows = min_u64(scale->assigned_count * plan->window_rows, plan->row_count);
+    uint64_t share = size_divide_up(rows, scale->reader_count);
+    uint64_t keep_rows = keep_all ? 2 * share : max_u64(rows * 6 / 10 / scale->reader_count, 1);
     uint16_t *owners = allocate(scale->plan.window_rows, sizeof *owners);
     uint64_t before = resident_bytes(), start_ns = clock_process_cpu_ns();
     struct assigner *assigner = make_assigner(scale, keep_rows);
     struct plan_epoch epoch;
     plan_epoch_init(&epoch, &scale->plan, 0);
     uint64_t start_up_ns = clock_process_cpu_ns() - start_ns;
-    struct series first = assign_epoch(scale, assigner, 0, owners);
-    struct series second = assign_epoch(scale, assigner, 1, owners);
+    struct series looked_up = series_new(2 * scale->assigned_count);
+    struct series first = assign_windows(scale, assigner, owners, &looked_up);
+    struct series second = assign_windows(scale, assigner, owners, &looked_up);
     if (keep_all) {
         printf(",\"rank0_start_ms\":%.4f,\"rank0_bytes\":%" PRIu64, (double)start_up_ns / 1e6,
                growth(before));
         series_print("window_first", &first);
         series_print("window_kept", &second);
+        series_print("window_look_up", &looked_up);
     } else {
+        free(looked_up.ns);
         free(first.ns);
         series_print("window_partly_kept", &second);
     }
@@ -190,6 +203,12 @@ struct reader {
     uint64_t checksum;         /* so that nothing is left out as unused */
 };
 
+static uint64_t list_capacity(const struct scale *scale)
+{
+    const struct round_peers peers = {.readers = scale->reader_count, .rings = TRAINERS_PER_READER};
+    return round_window_expected(&scale->plan, 0, &peers);
+}
+
 static uint64_t reader_start(struct reader *reader, const struct scale *scale,
                              uint64_t window_count)
 {
@@ -198,8 +217,7 @@ static uint64_t reader_start(struct reader *reader, const struct scale *scale,
     plan_epoch_init(&reader->epoch, &scale->plan, 0);
     for (uint64_t w = 0; w < window_count; w++) {
         reader->planned[w].owners = allocate(scale->plan.window_rows, sizeof(uint16_t));
-        reader->planned[w].items =
-            allocate(round_window_capacity(&scale->plan), sizeof(struct round_item));
+        reader->planned[w].items = allocate(list_capacity(scale), sizeof(struct round_item));
     }
     reader->sent = allocate(scale->reader_count, sizeof *reader->sent);
     reader->received = allocate(scale->reader_count, sizeof *reader->received);
@@ -225,8 +243,13 @@ static void list_windows(struct reader *reader, struct series *items, uint64_t *
                scale->plan.window_rows * sizeof *planned->owners);
         uint64_t start_ns = clock_process_cpu_ns();
         plan_window_at(&planned->window, &reader->epoch, w);
-        planned->item_count = round_window_items(&reader->epoch, &planned->window, shape,
-                                                 planned->owners, reader->rank, planned->items);
+        struct round_rows rows = round_rows_from(&scale->plan, &planned->window, planned->owners,
+                                                 reader->rank, 0, list_capacity(scale));
+        if (rows.end < planned->window.row_count)
+            fail("a reader has more of a window than its list has room for");
+        planned->item_count =
+            round_window_items(&reader->epoch, &planned->window, shape, planned->owners,
+                               reader->rank, rows, planned->items);
         series_add(items, start_ns);
         *item_count += planned->item_count;
     }
@@ -336,13 +359,14 @@ static void measure_readers(const struct scale *scale)
 
 static double settle_plan(struct scale *scale, uint64_t samples, uint64_t row_length)
 {
+    uint64_t batch = (uint64_t)scale->reader_count * TRAINERS_PER_READER * BATCH;
     const struct plan_options options = {
         .sample_count = samples,
         .row_length = row_length,
-        .window_rows = WINDOW_ROWS,
+        .window_rows = max_u64(WINDOW_ROWS, batch / row_length),
         .seed = 17,
         .shuffle = true,
-        .global_batch = (uint64_t)scale->reader_count * TRAINERS_PER_READER * BATCH,
+        .global_batch = batch,
         .last = PLAN_DROP,
         .trainer_count = scale->reader_count * TRAINERS_PER_READER,
     };
@@ -350,6 +374,9 @@ static double settle_plan(struct scale *scale, uint64_t samples, uint64_t row_le
     error_clear(&err);
     uint64_t start_ns = clock_process_cpu_ns();
     check(plan_init(&scale->plan, &options, &err), &err);
+    scale->local = scale->plan;
+    scale->local.locality =
+        locality_number((struct locality){.nodes = scale->reader_count, .readers = 1});
     return (double)(clock_process_cpu_ns() - start_ns) / 1e6;
 }
 
@@ -363,7 +390,8 @@ int main(int argc, char **argv)
     uint64_t row_length = argc > 3 ? parse_number(argv[3], UINT32_MAX, usage) : DEFAULT_ROW_LENGTH;
     double plan_ms = settle_plan(&scale, samples, row_length);
     const struct plan *plan = &scale.plan;
-    scale.window_count = plan->window_count < KEPT_WINDOWS ? plan->window_count : KEPT_WINDOWS;
+    scale.assigned_count = min_u64(plan->window_count, ASSIGNED_ROWS / plan->window_rows + 1);
+    scale.window_count = min_u64(scale.assigned_count, KEPT_WINDOWS);
     scale.reader_of_trainer = allocate(plan->trainer_count, sizeof *scale.reader_of_trainer);
     for (uint32_t t = 0; t < plan->trainer_count; t++)
         scale.reader_of_trainer[t] = t / TRAINERS_PER_READER;

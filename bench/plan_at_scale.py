@@ -12,7 +12,8 @@ import sys
 
 SAMPLES = [10 ** 6, 10 ** 7, 10 ** 8, 10 ** 9]
 READERS = [16, 64, 256, 1024]
-MATCHED_READERS, MATCHED_ROWS, WORKERS = [64, 256, 1024], [1, 100], [1, 4, 16]
+MATCHED_READERS, MATCHED_ROWS, WORKERS = [8, 64, 256, 1024], [1, 100], [1, 4, 16]
+MATCHED_SAMPLES = 10 ** 8
 SAMPLES_PER_STEP = 256  # of a reader
 
 # key, name, unit, how to get it from a result, target at 10^9 samples, 10^7 rows and 1,024 readers.
@@ -51,8 +52,8 @@ ANCHOR_FIGURES = [  # key, name, target at 10^9 frames
 ]
 
 
-def measure(program, samples, readers):
-    run = subprocess.run([program, str(samples), str(readers)], stdout=subprocess.PIPE,
+def measure(program, samples, readers, row_length=100):
+    run = subprocess.run([program, str(samples), str(readers), str(row_length)], stdout=subprocess.PIPE,
                          stderr=subprocess.DEVNULL, check=True, text=True, timeout=600)
     result = json.loads(run.stdout)
     print(f"{samples:>13,} samples, {readers:>5,} readers", file=sys.stderr)
@@ -78,14 +79,24 @@ def table(results):
 
 
 def step_ms(matched, workers):
-    """Of order.placement local: workers share the looking up, and one of them does the rest."""
-    return matched["look_up_ms"] / workers + matched["match_ms"] + matched["list_ms"]
+    """Of order.placement local, at rank 0: workers share the looking up, and one of them does the rest."""
+    return ((matched["look_up_ms"] + matched["assign_look_up_ms"]) / workers + matched["match_ms"] + matched["list_ms"]
+            + matched["decide_ms"])
 
 
-def measure_local(program):
+def note_assignment(program, samples, readers, rows, matched):
+    """What rank 0 takes besides, for a step's part of windows whose rows have homes."""
+    plan = measure(program, samples, readers, rows)
+    steps = plan["window_rows"] * rows / matched["positions"]
+    matched["assign_look_up_ms"] = plan["window_look_up_ms"]["median"] / steps
+    matched["decide_ms"] = max(plan["window_kept_ms"]["median"] - plan["window_look_up_ms"]["median"], 0) / steps
+
+
+def measure_local(program, samples):
     """What order.placement local costs a reader, by readers and rows; {"READERSxROWS": stages in ms}."""
-    print("\na step with order.placement local, ms of each reader; and what so many workers allow a node, samples/s\n")
-    print(f"{'readers':>7} {'rows of':>7} {'positions':>10} {'look up':>8} {'match':>8} {'list':>8}"
+    print("\na step with order.placement local, ms of each reader, and of rank 0 besides (rows, decide);\n"
+          "and what so many workers allow a node, samples/s\n")
+    print(f"{'readers':>7} {'rows of':>7} {'positions':>10} {'look up':>8} {'match':>8} {'list':>8} {'rows':>8} {'decide':>8}"
           + "".join(f"{f'{count} workers':>14}" for count in WORKERS))
     results = {}
     for readers in MATCHED_READERS:
@@ -93,10 +104,12 @@ def measure_local(program):
             run = subprocess.run([program.with_name("penstock-bench-match"), str(readers), str(rows)],
                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, text=True, timeout=120)
             matched = json.loads(run.stdout)
+            note_assignment(program, samples, readers, rows, matched)
             results[f"{readers}x{rows}"] = matched
             rates = "".join(f"{SAMPLES_PER_STEP / step_ms(matched, count) * 1e3:14,.0f}" for count in WORKERS)
             print(f"{readers:7,} {rows:7} {matched['positions']:10,} {matched['look_up_ms']:8.2f} "
-                  f"{matched['match_ms']:8.2f} {matched['list_ms']:8.2f}{rates}")
+                  f"{matched['match_ms']:8.2f} {matched['list_ms']:8.2f} {matched['assign_look_up_ms']:8.2f} "
+                  f"{matched['decide_ms']:8.2f}{rates}")
     return results
 
 
@@ -177,7 +190,7 @@ def main():
     if not results:
         parser.error(f"--most-samples: at least {min(SAMPLES)}")
     table(results)
-    local = measure_local(pathlib.Path(arguments.program))
+    local = measure_local(pathlib.Path(arguments.program), min(MATCHED_SAMPLES, arguments.most_samples))
     anchors = measure_anchors(pathlib.Path(arguments.program), results[-1]["samples"])
     draw(results, arguments.plots)
     largest = results[-1]

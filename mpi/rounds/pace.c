@@ -22,6 +22,7 @@ struct pace {
     const struct job *job;
     const struct session *session;
     uint64_t posted, passed; /* meetings */
+    bool has_news;           /* for the assigners, in `all` */
     uint64_t interval;       /* rounds between two: as many as have PACE_ROUNDS steps, or stripes */
     MPI_Request met, gathered; /* of the last meeting: all are there; rank 0 has their samples */
     struct pace_sample mine;
@@ -116,7 +117,7 @@ static void tell_assigner(struct pace *pace)
     }
 }
 
-void pace_progress(struct pace *pace, uint64_t published, bool waits_for_reads)
+void pace_progress(struct pace *pace, uint64_t published, bool waits_for_reads, bool is_assigning)
 {
     uint64_t now_ns = clock_now_ns();
     pace->waited_ns += waits_for_reads ? now_ns - pace->now_ns : 0;
@@ -126,10 +127,15 @@ void pace_progress(struct pace *pace, uint64_t published, bool waits_for_reads)
         if (!comm_test(&pace->job->comm, &pace->gathered) || !have_met)
             return;
         pace->passed++;
+        pace->has_news = true;
+    }
+    if (pace->has_news && !is_assigning) {
         tell_assigner(pace);
+        pace->has_news = false;
     }
     if (pace->posted < published / pace->interval) {
         pace->mine = (struct pace_sample){row_ns(pace), note_waits(pace)};
+        pace->has_news = false; /* newer ones come to the same place */
         MPI_Igather(&pace->mine, SAMPLE_NUMBERS, MPI_UINT64_T, pace->all, SAMPLE_NUMBERS,
                     MPI_UINT64_T, 0, pace->job->comm.pace, &pace->gathered);
         MPI_Ibarrier(pace->job->comm.pace, &pace->met);

@@ -20,8 +20,9 @@ void pace_free(struct pace *pace);
 enum { PACE_ROUNDS = 8 }; /* no reader is more than twice this many rounds ahead of another */
 
 /* Moves on; never blocks. `published`: how many rounds this reader has published.
- * `waits_for_reads`: the next round waits for rows that this reader has to read. */
-void pace_progress(struct pace *pace, uint64_t published, bool waits_for_reads);
+ * `waits_for_reads`: the next round waits for rows that this reader has to read. `is_assigning`: a
+ * worker has the assigners, which hear of paces later. */
+void pace_progress(struct pace *pace, uint64_t published, bool waits_for_reads, bool is_assigning);
 
 /* Whether round `serial` may be posted now. */
 bool pace_allows(const struct pace *pace, uint64_t serial);

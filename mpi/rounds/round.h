@@ -22,6 +22,7 @@
 #include "run/fragment_sources.h"
 #include "run/trailers.h"
 #include "windows/item_merge.h"
+#include "windows/places.h"
 #include "windows/span.h"
 #include "windows/windows.h"
 
@@ -100,11 +101,6 @@ static inline void round_time_add(_Atomic uint64_t *time_ns, uint64_t more_ns)
     atomic_store_explicit(time_ns, before_ns + more_ns, memory_order_relaxed);
 }
 
-/* Where the sample of a position is in the position's window. */
-struct round_location {
-    uint32_t window_row, offset;
-};
-
 /* The positions of the steps of a round, with order.placement local: `count` from position `first`
  * on. Of a step that is cut into stripes, one table serves all of its rounds: rounds are planned
  * one after another. See round_match.h. */
@@ -113,7 +109,7 @@ struct round_matching {
     uint64_t first, count;
     uint64_t epoch;
     bool is_whole;                    /* all have their destinations */
-    struct round_location *locations; /* [round_max_matched()] of each position */
+    struct place_location *locations; /* [round_max_matched()] of each position */
     uint32_t *destinations;           /* [round_max_matched()] in the position's step */
     const struct window **windows;    /* likewise, of a mix; NULL: there is one source */
     _Alignas(MEMORY_LINE_BYTES) _Atomic uint64_t taken;     /* of the positions, by workers */

@@ -1,7 +1,7 @@
 /* See round_match.h. */
 #include "rounds/round_match.h"
 
-#include "rounds/round_places.h"
+#include "windows/places.h"
 
 #include "base/number.h"
 
@@ -46,27 +46,17 @@ uint32_t round_match_workers(const struct round *round, uint32_t workers)
     return round->is_matched ? 1 : (uint32_t)min_u64(portions, workers);
 }
 
-/* How many positions from `position` on are behind the samples of its step: plan.h, of mixes with
- * cuts. */
-static uint64_t count_unused(const struct plan *plan, uint64_t position)
-{
-    if (!plan->mix || plan->cuts.items == 0)
-        return 0;
-    uint64_t step = plan_step_of(plan, position), first = plan_step_first(plan, step);
-    bool is_used = position - first < plan_step_samples(plan, step);
-    return is_used ? 0 : first + plan->global_batch - position;
-}
-
 /* Looks up positions from `position` on, `most` at most. Returns how many. */
 static uint64_t look_up_block(struct round *round, struct locality_near near, uint64_t position,
                               uint64_t most)
 {
     struct round_matching *matching = round->matching;
-    struct round_place places[PLACES_BLOCK];
-    uint64_t unused = count_unused(&round->reach.epoch.plan, position);
+    struct place places[PLACES_BLOCK];
+    uint64_t unused = places_unused(&round->reach, position);
     if (unused > 0)
         return min_u64(unused, most);
-    uint64_t at = position - matching->first, count = round_places(round, position, most, places);
+    uint64_t at = position - matching->first;
+    uint64_t count = places_look_up(round->windows, &round->reach, position, most, places);
     for (uint64_t i = 0; i < count; i++) {
         const struct window *window = places[i].window;
         matching->locations[at + i] = places[i].location;

@@ -258,12 +258,40 @@ static void list_merged(struct round *round, struct recipient_walk *walk)
         list_item(round, walk, window, &window->items[window->fill_next]);
 }
 
+/* The same where windows have no lists: by looking up positions [first, end). */
+static void list_positions(struct round *round, struct recipient_walk *walk,
+                           struct round_range range)
+{
+    uint32_t me = (uint32_t)round->job->comm.rank;
+    uint64_t position = max_u64(range.first, round->range.first);
+    uint64_t end = min_u64(range.end, round->range.end);
+    while (position < end) {
+        struct place places[PLACES_BLOCK];
+        size_t count = places_look_up_used(round->windows, &round->reach, &position, end, places);
+        for (size_t i = 0; i < count; i++) {
+            const struct place *place = &places[i];
+            const struct round_item item = {.position = round->reach.epoch_begin + position + i,
+                                            .window_row = place->location.window_row,
+                                            .offset = place->location.offset};
+            if (assign_reader(place->window->owners[item.window_row]) == me)
+                list_item(round, walk, place->window, &item);
+        }
+        position += count;
+    }
+}
+
 /* In order of position. Records are numbered for each reader from 0. */
 static void list_fills(struct round *round)
 {
+    const struct plan *plan = &round->reach.epoch.plan;
     const struct reach_source *only = &round->reach.sources[0];
     struct recipient_walk walk = {0};
-    if (round->reach.epoch.plan.mix) {
+    if (!windows_are_listed(round->windows, &round->reach)) {
+        for (uint32_t i = 0; i < round_range_count(plan, &round->reach.round); i++)
+            list_positions(round, &walk, round_range_number(plan, &round->reach.round, i));
+        return;
+    }
+    if (plan->mix) {
         list_merged(round, &walk);
         return;
     }
@@ -348,6 +376,13 @@ static bool is_mine(const struct round *round, struct divider step_samples, uint
     return round->session->ring_of_group[trainer] > 0;
 }
 
+/* The window that holds a position, without a mix. */
+static const struct window *window_at(const struct round *round, uint64_t position)
+{
+    uint64_t unpadded;
+    return places_window(round->windows, &round->reach, position, &unpadded);
+}
+
 /* Visits all positions of a step in this round in ascending order, and lists those whose
  * destinations are in my rings. A reader's positions have its rings' destinations in order, so that
  * runs are long. */
@@ -380,8 +415,7 @@ static void list_matched(struct round *round, uint64_t step, bool dressed)
         }
         uint64_t at = p - round->matching->first;
         round_run_add(round, &run,
-                      round->matching->windows ? round->matching->windows[at]
-                                               : round_window_at(round, p),
+                      round->matching->windows ? round->matching->windows[at] : window_at(round, p),
                       round->matching->locations[at]);
         next_destination = destination + 1;
     }

@@ -364,7 +364,8 @@ enum status rounds_progress(struct rounds *rounds, bool *ret_active, struct erro
 {
     bool active = false;
     if (rounds->pace)
-        pace_progress(rounds->pace, rounds->published, waits_for_reads(rounds));
+        pace_progress(rounds->pace, rounds->published, waits_for_reads(rounds),
+                      windows_is_assigning(rounds->windows));
     while (open_next(rounds))
         active = true;
     for (uint64_t serial = rounds->published; serial < rounds->opened; serial++) {

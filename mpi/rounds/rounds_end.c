@@ -112,7 +112,7 @@ bool rounds_drain(struct rounds *rounds, uint64_t count, uint64_t agreed)
             return false;
         rounds_retire(rounds, round);
     }
-    pace_progress(rounds->pace, rounds->published, false);
+    pace_progress(rounds->pace, rounds->published, false, windows_is_assigning(rounds->windows));
     return agreement_drain(&rounds->agreement, agreed) &&
            pace_settled(rounds->pace, rounds->published);
 }

@@ -15,7 +15,7 @@ _Static_assert(sizeof(struct fill) == BUDGET_FILL_BYTES, "counted in the budget"
 _Static_assert(sizeof(struct fragment_room) == BUDGET_ROOM_BYTES, "counted in the budget");
 _Static_assert(sizeof *(struct round){0}.keys == BUDGET_KEY_BYTES, "counted in the budget");
 _Static_assert(sizeof(struct arrival) == BUDGET_ARRIVAL_BYTES, "counted in the budget");
-_Static_assert(sizeof(struct round_location) + sizeof(uint32_t) == BUDGET_DESTINATION_BYTES,
+_Static_assert(sizeof(struct place_location) + sizeof(uint32_t) == BUDGET_DESTINATION_BYTES,
                "counted in the budget");
 _Static_assert(sizeof(struct round_trailer) == BUDGET_TRAILER_BYTES, "counted in the budget");
 _Static_assert(sizeof *(struct round_trailers){0}.starts == BUDGET_START_BYTES,

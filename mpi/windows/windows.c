@@ -15,7 +15,7 @@ struct window *windows_at(struct windows *windows, uint32_t source, uint64_t ser
 }
 
 static void window_init(struct window *window, const struct job *job, const struct plan *plan,
-                        struct tables *tables)
+                        uint64_t items, struct tables *tables)
 {
     window->job = job;
     window->request = MPI_REQUEST_NULL;
@@ -24,7 +24,7 @@ static void window_init(struct window *window, const struct job *job, const stru
                                      sizeof *window->all_owners);
     window->buffers = tables_take(tables, plan->window_rows, sizeof *window->buffers);
     window->uses = tables_take(tables, plan->window_rows, sizeof *window->uses);
-    window->items = tables_take(tables, round_window_capacity(plan), sizeof *window->items);
+    window->items = tables_take(tables, items, sizeof *window->items);
     _Static_assert(sizeof *window->rows + sizeof *window->owners + sizeof *window->buffers +
                            sizeof *window->uses ==
                        BUDGET_WINDOW_ROW_BYTES,
@@ -50,7 +50,8 @@ static enum status source_init(struct windows *windows, uint32_t s, struct error
                          (unsigned long long)source->count);
     windows->capacity += source->count;
     for (uint64_t i = 0; i < source->count; i++)
-        window_init(&source->ring[i], job, source->plan, &windows->tables);
+        window_init(&source->ring[i], job, source->plan, job->setup.budget.source_items[s],
+                    &windows->tables);
     return windows->tables.failed
                ? error_set(err, STATUS_NO_MEMORY,
                            "no memory to plan windows of %llu rows: lower order.window_rows",
@@ -158,55 +159,6 @@ struct window_counts windows_take_counts(struct windows *windows, uint64_t epoch
     return taken;
 }
 
-/* Rank 0 decides who reads which row in a partition. */
-static void assign_in_partition(struct windows *windows, struct window *window,
-                                const struct partition_assigner *partition, uint16_t *owners)
-{
-    struct assigner_stats before, after;
-    assigner_stats(partition->assigner, &before);
-    assigner_window(partition->assigner, &window->epoch, &window->plan, owners);
-    assigner_stats(partition->assigner, &after);
-    windows_counts_of(windows, window->run_epoch)->exchanged_samples +=
-        (uint64_t)(after.exchanged_samples - before.exchanged_samples + 0.5);
-    for (uint64_t i = 0; job_partition_count(windows->job) > 1 && i < window->plan.row_count; i++)
-        owners[i] =
-            (uint16_t)((owners[i] & ASSIGN_KEEP) | partition->readers[assign_reader(owners[i])]);
-}
-
-static void assign(struct windows *windows, struct window *window)
-{
-    const struct partition_assigner *partitions = windows->session->assigners;
-    for (uint32_t p = 0; partitions && p < job_partition_count(windows->job); p++)
-        assign_in_partition(windows, window, &partitions[p],
-                            window->all_owners + p * window->plan.row_count);
-}
-
-/* Takes the next entry of a source's ring and starts its assignment. */
-static void post(struct windows *windows, uint32_t s)
-{
-    const struct job *job = windows->job;
-    struct window_source *source = &windows->sources[s];
-    const struct plan_merge_source *next = &windows->order.sources[s];
-    struct window *window = windows_at(windows, s, source->posted);
-    window->source = s;
-    window->start = windows->start;
-    window->item_count = window->read_next = window->fill_next = 0;
-    atomic_store(&window->planned, false);
-    plan_epoch_init(&window->epoch, source->plan, next->serial / source->plan->window_count);
-    plan_window_at(&window->plan, &window->epoch, next->serial % source->plan->window_count);
-    window->first_draw =
-        window->epoch.epoch * source->plan->sample_count + window->plan.first_position;
-    window->run_epoch =
-        max_u64(next->due / job->setup.plan.steps_per_epoch, windows->session->start_epoch);
-    assign(windows, window);
-    window->owners = window->all_owners + job->partition * window->plan.row_count;
-    MPI_Ibcast(window->all_owners, (int)(job_partition_count(job) * window->plan.row_count),
-               MPI_UINT16_T, 0, job->comm.windows, &window->request);
-    plan_merge_take(&windows->order, s, window->plan.sample_count);
-    source->posted++;
-    windows->posted++;
-}
-
 /* Leaves out the samples before `start`, where a resumed run starts in the middle, and those of a
  * mix behind the run's `end`. */
 static void drop_items_outside(struct window *window, uint64_t start, uint64_t end)
@@ -227,6 +179,28 @@ static void drop_items(struct window *window, uint64_t start)
         drop_items_outside(window, start, end);
 }
 
+/* Lists this reader's samples and counts the uses of its rows. Of more samples than there is room
+ * for, those of some rows after others are listed, so as to be counted. */
+static void list_items(struct window *window)
+{
+    const struct run_setup *setup = &window->job->setup;
+    const struct plan *plan = &window->epoch.plan;
+    uint32_t me = (uint32_t)window->job->comm.rank;
+    uint64_t capacity = setup->budget.source_items[window->source];
+    struct round_rows rows = {0};
+    do {
+        rows = round_rows_from(plan, &window->plan, window->owners, me, rows.end, capacity);
+        window->item_count = round_window_items(&window->epoch, &window->plan, setup->shape,
+                                                window->owners, me, rows, window->items);
+        drop_items(window, window->start);
+        for (uint64_t i = 0; i < window->item_count; i++)
+            window->uses[window->items[i].window_row]++;
+    } while (rows.end < window->plan.row_count);
+    window->is_listed = rows.first == 0;
+    if (!window->is_listed)
+        window->item_count = 0;
+}
+
 /* Runs on a worker; the window is the worker's until `planned` is set. */
 static void plan_window(struct pool_worker *worker, void *argument, uint64_t begin, uint64_t end)
 {
@@ -235,19 +209,13 @@ static void plan_window(struct pool_worker *worker, void *argument, uint64_t beg
     (void)end;
     struct window *window = argument;
     uint64_t start_ns = trace_on() ? clock_now_ns() : 0;
-    const struct job *job = window->job;
-    window->item_count =
-        round_window_items(&window->epoch, &window->plan, job->setup.shape, window->owners,
-                           (uint32_t)job->comm.rank, window->items);
-    drop_items(window, window->start);
     for (uint64_t window_row = 0; window_row < window->plan.row_count; window_row++) {
         window->rows[window_row] = window->plan.first_row_position + window_row;
         window->buffers[window_row] = ROW_NONE;
         window->uses[window_row] = 0;
     }
     plan_rows_at(&window->epoch, window->rows, window->plan.row_count);
-    for (uint64_t i = 0; i < window->item_count; i++)
-        window->uses[window->items[i].window_row]++;
+    list_items(window);
     if (start_ns)
         trace_note(TRACE_PLAN_WINDOW, start_ns, clock_now_ns(), window->item_count);
     atomic_store(&window->planned, true);
@@ -286,6 +254,15 @@ bool windows_find(const struct windows *windows, struct round_reach *reach)
     return true;
 }
 
+bool windows_are_listed(struct windows *windows, const struct round_reach *reach)
+{
+    for (uint32_t s = 0; s < windows->source_count; s++)
+        for (uint64_t i = reach->sources[s].first_window; i < reach->sources[s].end_window; i++)
+            if (!windows_at(windows, s, i)->is_listed)
+                return false;
+    return true;
+}
+
 struct window *windows_of_draw(struct windows *windows, const struct round_reach *reach,
                                uint32_t source, uint64_t draw)
 {
@@ -293,15 +270,6 @@ struct window *windows_of_draw(struct windows *windows, const struct round_reach
     uint64_t serial =
         find_draw(&windows->sources[source], of->first_window, of->end_window - 1, draw);
     return windows_at(windows, source, serial);
-}
-
-/* The source of the next window, if its ring has room. */
-static bool next_to_post(const struct windows *windows, uint32_t *ret_source)
-{
-    if (!plan_merge_next(&windows->order, ret_source))
-        return false;
-    const struct window_source *source = &windows->sources[*ret_source];
-    return source->posted < source->retired + source->count;
 }
 
 /* Moves the windows of one source on to PLANNED, in order. */
@@ -327,11 +295,7 @@ static bool plan_assigned(struct windows *windows, uint32_t s)
 bool windows_progress(struct windows *windows)
 {
     bool active = row_store_collect(windows->job->store) > 0;
-    uint32_t source;
-    if (next_to_post(windows, &source)) { /* one a turn: rank 0 assigns its rows */
-        post(windows, source);
-        active = true;
-    }
+    active |= windows_post(windows);
     for (uint32_t s = 0; s < windows->source_count; s++)
         active |= plan_assigned(windows, s);
     return windows_read_ahead(windows) || active;
@@ -376,9 +340,8 @@ static bool drain_assigned(struct windows *windows, uint32_t s)
 
 bool windows_drain(struct windows *windows, uint64_t count)
 {
-    uint32_t source;
-    while (windows->posted < count && next_to_post(windows, &source))
-        post(windows, source);
+    while (windows->posted < count && windows_post_now(windows))
+        ;
     for (uint32_t s = 0; s < windows->source_count; s++)
         if (!drain_assigned(windows, s))
             return false;

@@ -5,13 +5,13 @@
  * source has windows of its own, and all ranks come upon the windows of all sources in one order
  * (struct plan_merge). A serial counts a source's windows through all epochs of its plan.
  *
- *     ASSIGNING   rank 0 has given out the rows, the broadcast is under way
+ *     ASSIGNING   workers of rank 0 give out the rows; then the broadcast is under way
  *     PLANNING    a worker lists this reader's samples of the window in the order they are due
  *     PLANNED     rows are claimed and read in that order; rounds take samples from it
  *
  * Main thread only, except windows_at() and windows_of_draw(); nothing blocks but windows_new().
- * A worker plans. The plan's tables (plan/order/tables.h) have room for the epochs of all windows
- * under way; the main thread fills them where an epoch begins.
+ * Workers assign and plan. The plan's tables (plan/order/tables.h) have room for the epochs of all
+ * windows under way; the main thread fills them where an epoch begins.
  */
 #ifndef PENSTOCK_MPI_WINDOWS_WINDOWS_H
 #define PENSTOCK_MPI_WINDOWS_WINDOWS_H
@@ -37,10 +37,16 @@ struct window {
     uint32_t *uses;   /* [rows] samples of each row that this reader sends */
     struct round_item *items; /* this reader's samples, in the order they are due */
     uint64_t item_count;
+    bool is_listed;     /* false: they are more than there is room for, and item_count is 0 */
     uint64_t read_next; /* first item whose row is not claimed yet */
     uint64_t fill_next; /* scratch of whoever lists a round: the next item to take */
     MPI_Request request;
-    _Atomic bool planned; /* the planning worker is done */
+    const struct partition_assigner *assigners; /* [partitions] NULL: rank 0 has them */
+    uint64_t exchanged_samples;                 /* rank 0: as the assignment foresees */
+    _Atomic uint64_t taken;                     /* rank 0: of the rows, by workers that assign */
+    _Atomic uint32_t tasks;                     /* rank 0: of these workers, under way */
+    _Atomic bool assigned;                      /* rank 0: they are done */
+    _Atomic bool planned;                       /* the planning worker is done */
     const struct job *job;
 };
 
@@ -55,8 +61,15 @@ void windows_free(struct windows *windows);
 /* Moves all windows on. True if anything moved. */
 bool windows_progress(struct windows *windows);
 
+/* Whether a worker has the assigners. */
+bool windows_is_assigning(const struct windows *windows);
+
 /* Finds the windows that a round needs. False: not all of them are PLANNED. */
 bool windows_find(const struct windows *windows, struct round_reach *reach);
+
+/* Whether all windows that are found for the round have their samples listed. Else the round's are
+ * found by their positions: places.h. Any thread. */
+bool windows_are_listed(struct windows *windows, const struct round_reach *reach);
 
 /* The window of that serial, which must be PLANNED and not retired; borrowed until it is retired.
  * Any thread. */

@@ -29,10 +29,16 @@ struct windows {
     struct plan_merge order; /* in which windows are posted */
     uint64_t start;          /* absolute position of the first sample to deliver */
     uint64_t posted;         /* windows of all sources, in this session */
+    struct window
+        *assigning; /* the next one to post, of which a worker of rank 0 decides; or NULL */
     struct {
         uint64_t serial;
         struct round_reach reach;
-        bool found;               /* windows_find() */
+        bool found;               /* windows_find(); and of the windows */
+        bool listed;              /* windows_are_listed(); if they are not, claimed are */
+        uint32_t range;           /* the ranges of positions before this one, and of this one */
+        uint64_t position;        /* what is before this position */
+        uint32_t claims;          /* in this turn */
     } reading;                    /* the round whose rows are being claimed */
     struct item_merge claims;     /* of that round, in a mix */
     struct locality_near near;    /* which trainers rows are near */
@@ -47,6 +53,13 @@ struct windows {
 
 /* windows.c */
 struct window_counts *windows_counts_of(struct windows *windows, uint64_t epoch);
+
+/* windows_assign.c: posts the next window once rank 0 has decided, which a worker does. True: it is
+ * posted. */
+bool windows_post(struct windows *windows);
+
+/* The same without workers, at once. False: there is no room for a window. */
+bool windows_post_now(struct windows *windows);
 
 /* windows_read.c: goes on to read for a round, which may be behind the last one. */
 void windows_read_for(struct windows *windows, uint64_t serial);

@@ -1,6 +1,11 @@
 /* Reading ahead: claims row buffers for the rows of coming rounds, and has the rows loaded. See
  * windows.h. */
+#include "windows/places.h"
 #include "windows/windows_internal.h"
+
+#include "base/number.h"
+
+enum { MOST_BLOCKS = 16, MOST_CLAIMS = 512 }; /* that are looked up, and claimed, in one turn */
 
 /* Has a claimed row read, which this reader keeps or not. */
 static void begin_load(struct windows *windows, uint64_t row, int32_t buffer, bool keep)
@@ -51,13 +56,15 @@ static bool claim_row(struct windows *windows, struct window *window, uint32_t w
 }
 
 /* Claims the row of a sample. False: no further now. */
-static bool claim_item(struct windows *windows, struct window *window,
-                       const struct round_item *item, bool *active)
+static bool claim_item(struct windows *windows, struct window *window, uint32_t window_row,
+                       bool *active)
 {
-    if (window->buffers[item->window_row] != ROW_NONE)
+    if (window->buffers[window_row] != ROW_NONE)
         return true;
-    if (windows->pending_load != ROW_NONE || !claim_row(windows, window, item->window_row))
+    if (windows->pending_load != ROW_NONE || windows->reading.claims == MOST_CLAIMS ||
+        !claim_row(windows, window, window_row))
         return false;
+    windows->reading.claims++;
     *active = true;
     return true;
 }
@@ -70,7 +77,7 @@ static bool claim_rows(struct windows *windows, struct window *window, bool *act
         const struct round_item *item = &window->items[window->read_next];
         if (item->round != windows->reading.reach.absolute_round)
             break;
-        if (!claim_item(windows, window, item, active))
+        if (!claim_item(windows, window, item->window_row, active))
             return false;
     }
     return true;
@@ -81,9 +88,46 @@ static bool claim_merged(struct windows *windows, bool *active)
 {
     struct window *window;
     while ((window = item_merge_first(&windows->claims))) {
-        if (!claim_item(windows, window, &window->items[window->read_next], active))
+        if (!claim_item(windows, window, window->items[window->read_next].window_row, active))
             return false;
         item_merge_take(&windows->claims);
+    }
+    return true;
+}
+
+/* Of places that follow one another: claims the rows of this reader's samples. */
+static bool claim_places(struct windows *windows, const struct place *places, size_t count,
+                         bool *active)
+{
+    uint32_t me = (uint32_t)windows->job->comm.rank;
+    for (size_t i = 0; i < count; i++) {
+        struct window *window = places[i].window;
+        uint32_t window_row = places[i].location.window_row;
+        if (assign_reader(window->owners[window_row]) == me &&
+            !claim_item(windows, window, window_row, active))
+            return false;
+    }
+    return true;
+}
+
+/* The same of windows without lists: by looking up the round's positions. */
+static bool claim_positions(struct windows *windows, bool *active)
+{
+    const struct round_reach *reach = &windows->reading.reach;
+    const struct plan *plan = &reach->epoch.plan;
+    uint32_t blocks = 0;
+    while (windows->reading.range < round_range_count(plan, &reach->round)) {
+        struct round_range range = round_range_number(plan, &reach->round, windows->reading.range);
+        struct place places[PLACES_BLOCK];
+        uint64_t position = max_u64(windows->reading.position, range.first);
+        size_t count = places_look_up_used(windows, reach, &position, range.end, places);
+        if (!claim_places(windows, places, count, active))
+            return false;
+        windows->reading.position = position + count;
+        windows->reading.range += count == 0;
+        *active |= blocks + 1 == MOST_BLOCKS;
+        if (++blocks == MOST_BLOCKS)
+            return false;
     }
     return true;
 }
@@ -91,6 +135,8 @@ static bool claim_merged(struct windows *windows, bool *active)
 static bool claim_round(struct windows *windows, bool *active)
 {
     const struct reach_source *only = &windows->reading.reach.sources[0];
+    if (!windows->reading.listed)
+        return claim_positions(windows, active);
     if (windows->job->setup.plan.mix)
         return claim_merged(windows, active);
     for (uint64_t i = only->first_window; i < only->end_window; i++)
@@ -103,8 +149,23 @@ void windows_read_for(struct windows *windows, uint64_t serial)
 {
     windows->reading.serial = serial;
     windows->reading.found = false;
+    windows->reading.range = 0;
+    windows->reading.position = 0;
     if (serial < windows->round_count)
         round_reach_at(&windows->reading.reach, windows->session, serial);
+}
+
+/* Where the last rounds were claimed by position, lists stand at items of these rounds. */
+static void pass_claimed(struct windows *windows)
+{
+    const struct round_reach *reach = &windows->reading.reach;
+    for (uint32_t s = 0; s < windows->source_count; s++)
+        for (uint64_t i = reach->sources[s].first_window; i < reach->sources[s].end_window; i++) {
+            struct window *window = windows_at(windows, s, i);
+            while (window->read_next < window->item_count &&
+                   window->items[window->read_next].round < reach->absolute_round)
+                window->read_next++;
+        }
 }
 
 /* Finds the windows of the round being read for. False: they are not all planned. */
@@ -114,8 +175,12 @@ static bool find_windows(struct windows *windows)
     if (windows->reading.found)
         return true;
     windows->reading.found = windows_find(windows, reach);
-    if (!windows->reading.found || !windows->job->setup.plan.mix)
-        return windows->reading.found;
+    if (!windows->reading.found)
+        return false;
+    windows->reading.listed = windows_are_listed(windows, reach);
+    pass_claimed(windows);
+    if (!windows->job->setup.plan.mix)
+        return true;
     item_merge_begin(&windows->claims, reach->absolute_round, UINT64_MAX);
     for (uint32_t s = 0; s < windows->source_count; s++)
         for (uint64_t i = reach->sources[s].first_window; i < reach->sources[s].end_window; i++) {
@@ -128,6 +193,7 @@ static bool find_windows(struct windows *windows)
 bool windows_read_ahead(struct windows *windows)
 {
     bool active = false;
+    windows->reading.claims = 0;
     if (windows->pending_load != ROW_NONE) {
         if (!row_store_load(windows->job->store, windows->pending_load))
             return false;

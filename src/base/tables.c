@@ -22,7 +22,8 @@ void *tables_take(struct tables *tables, uint64_t count, size_t size)
         tables->failed = true;
         return NULL;
     }
-    memory_touch(table->data, bytes); /* so that no page is missing later */
+    memory_prefer_huge(table->data, bytes); /* they are looked up at random */
+    memory_touch(table->data, bytes);       /* so that no page is missing later */
     table->before = tables->last;
     tables->last = table;
     return table->data;

@@ -252,9 +252,7 @@ static uint64_t mean_record_bytes(const struct setup_delivery *delivery, uint32_
     return sum / readers;
 }
 
-/* With fault injection, PENSTOCK_ROUND_CAPACITY=1.05 gives readers room for so many times the mean,
- * so that rounds have passes. */
-static double times_mean(void)
+double setup_times_mean(void)
 {
 #ifdef PENSTOCK_FAULTS
     const char *text = getenv("PENSTOCK_ROUND_CAPACITY");
@@ -285,7 +283,7 @@ static enum status settle_with(const struct config *config, const struct dataset
     const struct round_peers peers = {.readers = shape->reader_count,
                                       .rings = shape->ring_count,
                                       .copies = shape->copies,
-                                      .times_mean = times_mean()};
+                                      .times_mean = setup_times_mean()};
     uint32_t slots, members = setup->shares.mesh.rank_count / mesh_group_count(&setup->shares.mesh);
     setup->most_groups = setup->plan.trainer_count;
     set_groups(shape, setup, setup->most_groups);

@@ -58,6 +58,10 @@ MUST_USE enum status setup_most_slots(const struct config *config, const struct 
                                       const struct need_classes *classes, uint32_t *ret_slots,
                                       struct error *err);
 
+/* setup.c. With fault injection, PENSTOCK_ROUND_CAPACITY=1.05 gives readers room for so many times
+ * the mean, so that rounds have passes, and samples of windows are not listed; else 0. */
+double setup_times_mean(void);
+
 /* setup_memory.c: the dataset's ragged fields, for the plans of memory and rounds. */
 struct plan_ragged setup_ragged(const struct dataset *dataset, const struct plan *plan);
 

@@ -120,6 +120,7 @@ static struct budget_demand make_demand(const struct config *config, const struc
         .ring_count = shape->ring_count,
         .trainers_most = setup->most_groups,
         .copies = shape->copies,
+        .times_mean = setup_times_mean(),
         .partition_count = setup->partition_count,
         .worker_count = shape->worker_count,
         .row_bytes = dataset->row_bytes + partition_padding(dataset, setup),

@@ -44,6 +44,10 @@ class Passes(JobTest):
     def test_stripes(self):
         self.check(chunk=8, trainers=4, **{"exchange.buffer_limit": "4KiB"})
 
+    @unittest.skipIf(SANITIZED, "as the others")
+    def test_long_rows_in_stripes(self):
+        self.check(chunk=40, trainers=4, **{"order.placement": "fixed", "exchange.buffer_limit": "4KiB"})
+
 
 if __name__ == "__main__":
     unittest.main()

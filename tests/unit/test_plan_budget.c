@@ -84,7 +84,8 @@ static void purposes(void **state)
     assert_int_equal(b.scratch_bytes, 8 * MIB);
     assert_int_equal(b.exchange_bytes, 2 * (256 + 2 * 32) * 10 * 1024);
     assert_int_equal(b.planned_windows, 4);
-    uint64_t windows = 4 * (10000 * sizeof(struct round_item) + 100 * BUDGET_WINDOW_ROW_BYTES +
+    assert_int_equal(b.source_items[0], 5000 + 2166); /* twice a quarter, and a margin */
+    uint64_t windows = 4 * (7166 * sizeof(struct round_item) + 100 * BUDGET_WINDOW_ROW_BYTES +
                             sizeof(struct plan_epoch));
     uint64_t rounds = 2 * (256 * BUDGET_FILL_BYTES + 2 * 32 * BUDGET_ARRIVAL_BYTES);
     assert_int_equal(b.plan_bytes, windows + rounds + assigner_bytes(&plan, 4, true));
@@ -156,7 +157,7 @@ static void tables_of_anchors(void **state)
     assert_int_equal(plan_epochs_at_once(&plan, 10), 2);
     uint64_t tables = 2000 * 4 + 2 * (2000 * 4 + 21 * 8);
     assert_in_range(plan_tables_bytes(&plan, 2, 1), tables, tables + 128);
-    uint64_t windows = 10 * (6000 * sizeof(struct round_item) + 100 * BUDGET_WINDOW_ROW_BYTES +
+    uint64_t windows = 10 * (4300 * sizeof(struct round_item) + 100 * BUDGET_WINDOW_ROW_BYTES +
                              sizeof(struct plan_epoch));
     uint64_t rounds = 2 * (256 * BUDGET_FILL_BYTES + 2 * 32 * BUDGET_ARRIVAL_BYTES);
     assert_int_equal(b.plan_bytes, windows + rounds + assigner_bytes(&plan, 4, true) +

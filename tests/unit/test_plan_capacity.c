@@ -278,12 +278,26 @@ static void at_scale(void **state)
         }
 }
 
+/* The list of a window is as long as one reader's part at scale, but never shorter than a row. */
+static void windows_at_scale(void **state)
+{
+    (void)state;
+    const struct round_peers two = {.readers = 2, .rings = 4}, many = {.readers = 1024, .rings = 8};
+    struct plan plan = make_plan(1024, 8, 32, 400, 1, true);
+    uint64_t share = plan.window_most / 1024, expected = round_window_expected(&plan, 0, &many);
+    assert_in_range(expected, 2 * share, 3 * share);
+    assert_int_equal(round_window_expected(&plan, 0, &two), plan.window_most);
+    struct plan long_rows = make_plan(1024, 8, 32, 400, 4000, true);
+    assert_true(round_window_expected(&long_rows, 0, &many) >= 4000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hardly_ever_exceeded),      cmocka_unit_test(tight),
         cmocka_unit_test(one_reader_has_all),        cmocka_unit_test(passes_divide_a_round),
         cmocka_unit_test(no_capacity_where_all_fit), cmocka_unit_test(at_scale),
+        cmocka_unit_test(windows_at_scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

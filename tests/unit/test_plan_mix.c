@@ -278,7 +278,8 @@ static void take_items(struct delivery *to, const struct plan_epoch *epoch,
 {
     const struct plan *plan = to->plan;
     struct round_item *items = calloc(round_window_capacity(&epoch->plan), sizeof *items);
-    uint64_t count = round_window_items(epoch, window, to->shape, owners, reader, items);
+    uint64_t count =
+        round_window_items(epoch, window, to->shape, owners, reader, round_rows_all(window), items);
     assert_true(count <= round_window_capacity(&epoch->plan));
     for (uint64_t i = 0; i < count; i++) {
         uint64_t p = items[i].position, in_epoch = p % plan->position_count;

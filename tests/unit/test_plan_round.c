@@ -63,6 +63,31 @@ static void check_item(const struct plan *plan, struct round_shape shape,
                     (previous->round == item->round && previous->position < item->position));
 }
 
+/* All items are found by lists of those of some rows after others, too. */
+static void check_parts(const struct plan_epoch *epoch, const struct plan_window *window,
+                        struct round_shape shape, const uint16_t *owners, uint32_t reader,
+                        uint64_t expected)
+{
+    const struct round_peers peers = {.readers = 16, .times_mean = 0.01};
+    uint64_t capacity = round_window_expected(&epoch->plan, 0, &peers), count = 0;
+    struct round_item *items = calloc(capacity, sizeof *items);
+    struct round_rows rows = {0};
+    assert_non_null(items);
+    while (rows.end < window->row_count) {
+        uint64_t first = rows.end;
+        rows = round_rows_from(&epoch->plan, window, owners, reader, first, capacity);
+        assert_int_equal(rows.first, first);
+        assert_true(rows.end > first && rows.end <= window->row_count);
+        uint64_t part = round_window_items(epoch, window, shape, owners, reader, rows, items);
+        assert_true(part <= capacity);
+        for (uint64_t i = 0; i < part; i++)
+            assert_in_range(items[i].window_row, first, rows.end - 1);
+        count += part;
+    }
+    assert_int_equal(count, expected);
+    free(items);
+}
+
 static void take_window(const struct plan_epoch *epoch, const struct plan_window *window,
                         struct round_shape shape, const uint16_t *owners, uint32_t readers,
                         struct delivery *delivery)
@@ -71,8 +96,10 @@ static void take_window(const struct plan_epoch *epoch, const struct plan_window
     struct round_item *items = calloc(round_window_capacity(plan), sizeof *items);
     assert_non_null(items);
     for (uint32_t reader = 0; reader < readers; reader++) {
-        uint64_t count = round_window_items(epoch, window, shape, owners, reader, items);
+        uint64_t count =
+            round_window_items(epoch, window, shape, owners, reader, round_rows_all(window), items);
         assert_true(count <= round_window_capacity(plan));
+        check_parts(epoch, window, shape, owners, reader, count);
         make_relative(epoch, shape, items, count);
         for (uint64_t i = 0; i < count; i++) {
             check_item(plan, shape, &items[i], i ? &items[i - 1] : NULL);
@@ -248,7 +275,8 @@ static void check_local(const struct plan *plan, struct round_shape shape, uint3
         plan_window_at(&window, &epoch, j);
         assigner_window(assigner, &epoch, &window, owners);
         for (uint32_t r = 0; r < readers; r++) {
-            uint64_t count = round_window_items(&epoch, &window, shape, owners, r, items);
+            uint64_t count = round_window_items(&epoch, &window, shape, owners, r,
+                                                round_rows_all(&window), items);
             make_relative(&epoch, shape, items, count);
             for (uint64_t i = 0; i < count; i++) {
                 assert_int_equal(seen[items[i].position]++, 0);

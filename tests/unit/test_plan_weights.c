@@ -169,7 +169,8 @@ static void check_items(const struct plan *plan, uint64_t key)
         for (uint64_t r = 0; r < window.row_count; r++)
             owners[r] = (uint16_t)(draw(key, 100 + w + r, 9) == 0 ? 0 : 1 + r % 2);
         for (uint32_t reader = 0; reader < READERS; reader++) {
-            uint64_t count = round_window_items(&epoch, &window, shape, owners, reader, items);
+            uint64_t count = round_window_items(&epoch, &window, shape, owners, reader,
+                                                round_rows_all(&window), items);
             assert_true(count <= capacity);
             for (uint64_t i = 0; i < count; i++) {
                 uint64_t position = items[i].position - plan->position_count;

@@ -168,40 +168,48 @@ static uint16_t near_reader(const struct assigner *assigner, const struct assign
     return NEAR_NONE;
 }
 
-static void find_near(struct assigner *assigner, const struct assigner_task *task)
+static void find_near(struct assigner *assigner, const struct assigner_task *task, uint64_t first,
+                      uint64_t end)
 {
     enum { BLOCK = 128 };
     const struct plan_window *window = task->window;
-    for (uint64_t first = 0; first < window->row_count; first += BLOCK) {
+    const struct plan *plan = &task->epoch->plan;
+    bool all_delivered = window->first_position + window->sample_count <= plan->position_count;
+    bool by_position = window->row_samples == 1 && !(plan->locality && all_delivered);
+    for (; first < end; first += BLOCK) {
         struct plan_location locations[BLOCK] = {{0}};
         uint64_t positions[BLOCK] = {0};
-        size_t count = min_u64(BLOCK, window->row_count - first);
+        size_t count = min_u64(BLOCK, end - first);
         for (size_t i = 0; i < count; i++)
             locations[i].window_row = first + i;
-        if (window->row_samples == 1)
+        if (by_position)
             plan_positions_of(window, locations, count, positions);
         for (size_t i = 0; i < count; i++)
             assigner->near[first + i] = near_reader(assigner, task, first + i, positions[i]);
     }
 }
 
-static uint16_t home_of(const struct assigner *assigner, uint64_t window_row)
+/* One look-up after another, so that the processor waits for many at once. */
+static void find_homes(const struct assigner *assigner, const struct assigner_task *task,
+                       uint64_t first, uint64_t end)
 {
-    return assigner->home_table ? assigner->home_table[assigner->rows[window_row]] : HOME_NONE;
+    for (uint64_t window_row = first; window_row < end; window_row++)
+        task->owners[window_row] =
+            assigner->home_table ? assigner->home_table[assigner->rows[window_row]] : HOME_NONE;
 }
 
-/* Rows that are kept go to their homes, but for what a home has no buffers for; the others' owners
- * are HOME_NONE. */
+/* Rows that are kept go to their homes, but for what a home has no buffers for. */
 static void give_kept(struct assigner *assigner, const struct assigner_task *task)
 {
     for (uint64_t window_row = 0; window_row < task->window->row_count; window_row++) {
-        uint16_t home = home_of(assigner, window_row);
-        task->owners[window_row] = HOME_NONE;
+        uint16_t home = task->owners[window_row];
         if (home == HOME_NONE)
             continue;
         struct candidate *reader = &assigner->readers[home];
-        if (assigner->kept_are_read && reader->window.given == assigner->most_rows)
+        if (assigner->kept_are_read && reader->window.given == assigner->most_rows) {
+            task->owners[window_row] = HOME_FULL;
             continue;
+        }
         task->owners[window_row] = home | ASSIGN_KEEP;
         assigner->stats.kept_rows++;
         reader->window.given += assigner->kept_are_read;
@@ -263,9 +271,8 @@ static void give_other(struct assigner *assigner, const struct assigner_task *ta
 {
     uint16_t near = assigner->near[window_row];
     bool unread = near == NEAR_UNREAD;
-    uint32_t reader = unread || home_of(assigner, window_row) != HOME_NONE
-                          ? NEAR_NONE
-                          : keeper_of(assigner, near);
+    uint32_t reader =
+        unread || task->owners[window_row] == HOME_FULL ? NEAR_NONE : keeper_of(assigner, near);
     bool keep = reader != NEAR_NONE;
     if (!keep)
         reader = reader_of(assigner, near);
@@ -289,15 +296,15 @@ static void count_exchanged(struct assigner *assigner, const struct assigner_tas
     double delivered = plan->position_count < plan->sample_count
                            ? (double)plan->position_count / (double)plan->sample_count
                            : 1;
+    bool single = window->row_samples == 1, serve_all = assigner->without_count == 0;
     stats->rows += window->row_count;
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++) {
         uint32_t owner = assign_reader(task->owners[window_row]);
         uint16_t near = assigner->near[window_row];
-        double samples = delivered * (double)plan_window_row_samples(window, window_row);
-        if (window->row_samples == 1)
-            samples = near != NEAR_UNREAD;
+        double samples = single ? near != NEAR_UNREAD
+                                : delivered * (double)plan_window_row_samples(window, window_row);
         stats->samples += samples;
-        if (plan->locality)
+        if (plan->locality && !(serve_all && is_reader(near)))
             near = trainers_reader(assigner, task, assigner->rows[window_row]);
         stats->exchanged_samples +=
             samples * (assigner->readers_of_sample -
@@ -305,27 +312,48 @@ static void count_exchanged(struct assigner *assigner, const struct assigner_tas
     }
 }
 
-void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
-                     const struct plan_window *window, uint16_t *ret_owners)
+static struct assigner_task task_of(const struct plan_epoch *epoch,
+                                    const struct plan_window *window, uint16_t *owners)
+{
+    return (struct assigner_task){
+        .epoch = epoch, .window = window, .owners = owners, .near = locality_near(&epoch->plan)};
+}
+
+void assigner_look_up(struct assigner *assigner, const struct plan_epoch *epoch,
+                      const struct plan_window *window, uint64_t first, uint64_t end,
+                      uint16_t *owners)
+{
+    struct assigner_task task = task_of(epoch, window, owners);
+    for (uint64_t window_row = first; window_row < end; window_row++)
+        assigner->rows[window_row] = window->first_row_position + window_row;
+    plan_rows_at(epoch, assigner->rows + first, end - first);
+    find_near(assigner, &task, first, end);
+    find_homes(assigner, &task, first, end);
+}
+
+void assigner_decide(struct assigner *assigner, const struct plan_epoch *epoch,
+                     const struct plan_window *window, uint16_t *owners)
 {
     const struct plan *plan = &epoch->plan;
     assert((plan->mix ? &plan->mix->outer : plan)->row_count == assigner->row_count);
     if (plan->mix)
         assigner->most_rows = assigner->source_most_rows[plan->source];
-    struct assigner_task task = {
-        .epoch = epoch, .window = window, .owners = ret_owners, .near = locality_near(plan)};
+    struct assigner_task task = task_of(epoch, window, owners);
     for (uint32_t r = 0; r < assigner->reader_count; r++)
         memset(&assigner->readers[r].window, 0, sizeof assigner->readers[r].window);
-    for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
-        assigner->rows[window_row] = window->first_row_position + window_row;
-    plan_rows_at(epoch, assigner->rows, window->row_count);
-    find_near(assigner, &task);
     give_kept(assigner, &task);
     slow_share(assigner, &task);
     for (uint64_t window_row = 0; window_row < window->row_count; window_row++)
-        if (ret_owners[window_row] == HOME_NONE)
+        if (!is_reader(owners[window_row]))
             give_other(assigner, &task, window_row);
     count_exchanged(assigner, &task);
+}
+
+void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
+                     const struct plan_window *window, uint16_t *ret_owners)
+{
+    assigner_look_up(assigner, epoch, window, 0, window->row_count, ret_owners);
+    assigner_decide(assigner, epoch, window, ret_owners);
 }
 
 void assigner_stats(const struct assigner *assigner, struct assigner_stats *ret_stats)

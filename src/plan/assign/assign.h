@@ -89,6 +89,15 @@ void assigner_go_on(struct assigner *assigner, const uint32_t *reader_of_trainer
 void assigner_window(struct assigner *assigner, const struct plan_epoch *epoch,
                      const struct plan_window *window, uint16_t *ret_owners);
 
+/* The same in two parts. The first finds which rows [first, end) of the window are, and where
+ * their homes are: several threads, each for some of the rows. The second decides, when the first
+ * is done for all rows. */
+void assigner_look_up(struct assigner *assigner, const struct plan_epoch *epoch,
+                      const struct plan_window *window, uint64_t first, uint64_t end,
+                      uint16_t *owners);
+void assigner_decide(struct assigner *assigner, const struct plan_epoch *epoch,
+                     const struct plan_window *window, uint16_t *owners);
+
 /* Sums over the windows assigned so far. */
 struct assigner_stats {
     uint64_t rows;            /* of the windows */

@@ -7,9 +7,9 @@
 #include "plan/order/mix.h"
 #include "plan/rounds/locality.h"
 
-/* Values beside readers: a row without a home; a row that is near no reader; a row of which nobody
- * gets a sample in this epoch. */
-enum { HOME_NONE = 0xffff, NEAR_NONE = 0xffff, NEAR_UNREAD = 0xfffe };
+/* Values beside readers: a row without a home; a row whose home has no buffers for it in this
+ * window; a row that is near no reader; a row of which nobody gets a sample in this epoch. */
+enum { HOME_NONE = 0xffff, HOME_FULL = 0xfffe, NEAR_NONE = 0xffff, NEAR_UNREAD = 0xfffe };
 
 struct candidate {
     uint64_t kept;      /* rows that stay */
@@ -55,13 +55,14 @@ struct assigner {
 struct assigner_task {
     const struct plan_epoch *epoch;
     const struct plan_window *window;
-    uint16_t *owners;          /* [rows] */
+    uint16_t *owners;          /* [rows] first their homes, at last their owners */
     struct locality_near near; /* with order.placement local: which trainers rows are near */
 };
 
-static inline bool is_reader(uint16_t near)
+/* Of a row's home, or the reader that it is near. */
+static inline bool is_reader(uint16_t reader)
 {
-    return near < NEAR_UNREAD;
+    return reader < NEAR_UNREAD;
 }
 
 #endif

@@ -27,7 +27,7 @@ static uint64_t count_rows(struct assigner *assigner, const struct assigner_task
     uint64_t rows = 0;
     for (uint64_t window_row = 0; window_row < task->window->row_count; window_row++) {
         uint16_t near = assigner->near[window_row];
-        bool is_read = task->owners[window_row] == HOME_NONE && near != NEAR_UNREAD;
+        bool is_read = !is_reader(task->owners[window_row]) && near != NEAR_UNREAD;
         rows += is_read;
         if (is_read && is_reader(near))
             assigner->readers[near].window.near++;

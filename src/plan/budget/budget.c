@@ -20,12 +20,33 @@ static bool keeps_rows(const struct budget_demand *d)
     return d->keep != BUDGET_KEEP_NOTHING && !d->last_epoch;
 }
 
-/* Windows of which workers read a row each. More than one take a small part of the memory. */
-static uint64_t count_read_windows(const struct budget_demand *d, const struct plan *plan)
+/* For which a window's list has room. */
+static uint64_t count_items(const struct budget_demand *d, uint32_t source)
 {
+    const struct round_peers peers = {
+        .readers = d->reader_count, .rings = d->ring_count, .times_mean = d->times_mean};
+    return round_window_expected(d->plan, source, &peers);
+}
+
+/* Items and rows of a window. */
+static uint64_t window_bytes(const struct budget_demand *d, uint32_t source)
+{
+    const struct plan *plan = plan_source(d->plan, source);
+    uint64_t partitions = max_u64(d->partition_count, 1);
+    uint64_t row = BUDGET_WINDOW_ROW_BYTES + (partitions - 1) * sizeof(uint16_t);
+    uint64_t items = mul_sat(count_items(d, source), sizeof(struct round_item));
+    uint64_t window = add_sat(items, mul_sat(plan->window_rows, row));
+    if (plan->mix)
+        window = add_sat(window, BUDGET_MIXED_WINDOW_BYTES);
+    return add_sat(window, sizeof(struct plan_epoch));
+}
+
+/* Windows of which workers read a row each. More than one take a small part of the memory. */
+static uint64_t count_read_windows(const struct budget_demand *d, uint32_t source)
+{
+    const struct plan *plan = plan_source(d->plan, source);
     uint64_t even = size_divide_up(plan->window_rows, d->reader_count);
-    uint64_t bytes = mul_sat(round_window_capacity(plan), sizeof(struct round_item));
-    uint64_t fit = d->limit_bytes / AHEAD_PART / max_u64(bytes, 1);
+    uint64_t fit = d->limit_bytes / AHEAD_PART / window_bytes(d, source);
     return max_u64(1, min_u64(size_divide_up(d->worker_count, even), fit));
 }
 
@@ -40,7 +61,7 @@ static uint64_t count_planned_windows(const struct budget_demand *d, uint32_t so
     uint64_t draws = plan_most_draws(d->plan, source, ahead);
     uint64_t last = d->plan->mix ? draws / plan->sample_count + 1 : 0;
     uint64_t touched = size_divide_up(draws, plan->window_least);
-    return max_u64(LEAST_WINDOWS, 1 + touched + last + count_read_windows(d, plan));
+    return max_u64(LEAST_WINDOWS, 1 + touched + last + count_read_windows(d, source));
 }
 
 /* With more trainers a round may have as many records more, since each share is rounded up. */
@@ -92,18 +113,14 @@ static uint64_t exchange_bytes(const struct budget_demand *d, const struct budge
     return mul_sat(d->shape.in_flight, add_sat(add_sat(send, receive), trailers));
 }
 
-/* Items and rows of the windows of a source that are planned at once, and the source's tables. */
-static uint64_t source_bytes(const struct plan *plan, uint64_t planned_windows, uint64_t partitions)
+/* The windows of a source that are planned at once, and the source's tables. */
+static uint64_t source_bytes(const struct budget_demand *d, uint32_t source,
+                             uint64_t planned_windows)
 {
-    uint64_t row = BUDGET_WINDOW_ROW_BYTES + (max_u64(partitions, 1) - 1) * sizeof(uint16_t);
-    uint64_t items = mul_sat(round_window_capacity(plan), sizeof(struct round_item));
-    uint64_t rows = mul_sat(plan->window_rows, row);
+    const struct plan *plan = plan_source(d->plan, source);
     uint64_t tables =
         plan_tables_bytes(plan, plan_epochs_at_once(plan, planned_windows), planned_windows);
-    uint64_t window = add_sat(add_sat(items, rows), sizeof(struct plan_epoch));
-    if (plan->mix)
-        window = add_sat(window, BUDGET_MIXED_WINDOW_BYTES);
-    return add_sat(mul_sat(planned_windows, window), tables);
+    return add_sat(mul_sat(planned_windows, window_bytes(d, source)), tables);
 }
 
 /* What workers, and the main thread, remember of the rows whose items they copy. */
@@ -146,8 +163,7 @@ static uint64_t plan_bytes(const struct budget_demand *d, const uint64_t *source
         bytes = add_sat(bytes, add_sat(mul_sat(round_max_matched(d->plan, d->shape), destination),
                                        matcher_bytes(&most)));
     for (uint32_t s = 0; s < plan_source_count(d->plan); s++)
-        bytes = add_sat(
-            bytes, source_bytes(plan_source(d->plan, s), source_windows[s], d->partition_count));
+        bytes = add_sat(bytes, source_bytes(d, s, source_windows[s]));
     bytes = add_sat(bytes, plan_schedule_bytes(d->plan));
     return add_sat(bytes, add_sat(found_bytes(d), d->anchor_bytes));
 }
@@ -208,8 +224,7 @@ static void divide_rows(const struct budget_demand *d, const struct budget_rows 
 uint64_t budget_source_bytes(const struct budget_demand *demand, const struct budget *budget,
                              uint32_t source)
 {
-    return source_bytes(plan_source(demand->plan, source), budget->source_windows[source],
-                        demand->partition_count);
+    return source_bytes(demand, source, budget->source_windows[source]);
 }
 
 enum status budget_settle(const struct budget_demand *demand, struct budget *ret_budget,
@@ -230,6 +245,7 @@ enum status budget_settle(const struct budget_demand *demand, struct budget *ret
     uint64_t idle_bytes = add_sat(b.rings_bytes, b.exchange_bytes);
     b.fetch_bytes = max_u64(b.fetch_bytes, max_u64(d->hold_room_bytes, idle_bytes) - idle_bytes);
     for (uint32_t s = 0; s < plan_source_count(d->plan); s++) {
+        b.source_items[s] = count_items(d, s);
         b.source_windows[s] = count_planned_windows(d, s);
         b.planned_windows = add_sat(b.planned_windows, b.source_windows[s]);
     }

@@ -46,6 +46,7 @@ struct budget_demand {
     uint32_t ring_count;    /* most rings that one reader has: one for each group that it serves */
     uint32_t trainers_most; /* `plan` has the fewest trainers of the run, and this is the most */
     uint32_t copies;        /* most readers that have a ring for one group, and get its samples */
+    double times_mean;      /* for tests: see struct round_peers */
     uint32_t partition_count; /* of readers (run/partitions.h), of which these are one; 0: 1 */
     uint32_t worker_count;    /* threads of the reader */
     uint64_t row_bytes;
@@ -85,6 +86,7 @@ struct budget {
     uint64_t source_most_rows[MIX_MAX_SOURCES]; /* the same by source; without a mix the first */
     uint64_t planned_windows;                 /* windows planned at once, of all sources together */
     uint64_t source_windows[MIX_MAX_SOURCES]; /* and by source; without a mix the first is all */
+    uint64_t source_items[MIX_MAX_SOURCES];   /* for which each of these windows' lists has room */
     uint64_t pages;                           /* of these buffers' rows, for ragged fields */
     uint64_t send_trailer_bytes,
         receive_trailer_bytes; /* of a round's trailers; in exchange_bytes */

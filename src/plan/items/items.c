@@ -20,6 +20,9 @@
 
 #include "base/divide.h"
 #include "base/number.h"
+#include "base/size.h"
+
+#include <assert.h>
 
 /* Without stripes, or where the locality matters, rounds follow one another in order of position.
  */
@@ -46,7 +49,8 @@ struct collector {
     struct round_shape shape;
     const uint16_t *owners; /* of the window's rows */
     uint32_t reader;
-    uint64_t period; /* padding repeats a position so many further; 0: never */
+    struct round_rows rows; /* whose samples are wanted */
+    uint64_t period;        /* padding repeats a position so many further; 0: never */
     struct round_item *items;
     uint64_t item_count;
     size_t block_count;
@@ -55,7 +59,8 @@ struct collector {
 
 static bool has_row(const struct collector *c, uint64_t window_row)
 {
-    return assign_reader(c->owners[window_row]) == c->reader;
+    return window_row - c->rows.first < c->rows.end - c->rows.first &&
+           assign_reader(c->owners[window_row]) == c->reader;
 }
 
 /* Adds a sample at its position and wherever padding repeats it. */
@@ -94,7 +99,7 @@ static void collect(struct collector *c, struct plan_location location)
 /* The samples of the reader's rows, row by row, each with its position; then sorted. */
 static void collect_rows(struct collector *c)
 {
-    for (uint64_t window_row = 0; window_row < c->window->row_count; window_row++) {
+    for (uint64_t window_row = c->rows.first; window_row < c->rows.end; window_row++) {
         if (!has_row(c, window_row))
             continue;
         uint64_t length = plan_window_row_samples(c->window, window_row);
@@ -139,7 +144,7 @@ enum { SORTED_COST = 3 };
 static bool has_many(const struct collector *c)
 {
     uint64_t own = 0;
-    for (uint64_t window_row = 0; window_row < c->window->row_count; window_row++)
+    for (uint64_t window_row = c->rows.first; window_row < c->rows.end; window_row++)
         own += has_row(c, window_row);
     return SORTED_COST * own >= c->window->row_count;
 }
@@ -171,7 +176,7 @@ static void number_rounds(const struct plan_epoch *epoch, struct round_shape sha
 
 uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_window *window,
                             struct round_shape shape, const uint16_t *owners, uint32_t reader,
-                            struct round_item *ret_items)
+                            struct round_rows rows, struct round_item *ret_items)
 {
     const struct plan *plan = &epoch->plan;
     bool last = window->index + 1 == plan->window_count;
@@ -180,6 +185,7 @@ uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_wi
                           .shape = shape,
                           .owners = owners,
                           .reader = reader,
+                          .rows = rows,
                           .period = last ? window->sample_count : 0,
                           .items = ret_items};
     bool by_position = shape.stripes_per_step == 1 || locality_matters(plan) || plan->mix;
@@ -193,8 +199,25 @@ uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_wi
     return c.item_count;
 }
 
-uint64_t round_window_capacity(const struct plan *plan)
+struct round_rows round_rows_from(const struct plan *plan, const struct plan_window *window,
+                                  const uint16_t *owners, uint32_t reader, uint64_t first,
+                                  uint64_t capacity)
 {
-    uint64_t padding = plan->last == PLAN_PAD ? plan->position_count - plan->sample_count : 0;
-    return plan->window_most + padding;
+    bool last = window->index + 1 == plan->window_count;
+    uint64_t padding = last && plan->position_count > plan->sample_count
+                           ? plan->position_count - plan->sample_count
+                           : 0;
+    uint64_t copies = 1 + size_divide_up(padding, window->sample_count), items = 0;
+    struct round_rows rows = {first, window->row_count};
+    if (first == 0 && capacity >= round_window_capacity(plan))
+        return rows;
+    for (uint64_t row = first; row < rows.end; row++) {
+        if (assign_reader(owners[row]) != reader)
+            continue;
+        items += copies * plan_window_row_samples(window, row);
+        if (items > capacity)
+            rows.end = row;
+    }
+    assert(rows.end > first);
+    return rows;
 }

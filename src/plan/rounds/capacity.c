@@ -8,6 +8,7 @@
 #include <math.h>
 
 static const double MARGIN = 5; /* standard deviations */
+static const double UNEVEN = 2; /* times the share of a window's rows that a reader may be given */
 
 /* How much more a reader's part of so many steps varies than that of as many samples that are drawn
  * by themselves: of rows of C samples in windows of s steps, those in a window vary as samples do,
@@ -38,12 +39,37 @@ static uint64_t count(double mean, double margin, const struct round_peers *peer
     return max_u64(wanted < (double)records ? (uint64_t)ceil(wanted) : records, 1);
 }
 
+static double share_of(const struct plan *plan, const struct round_peers *peers)
+{
+    double even = 1.0 / peers->readers, rings = peers->rings;
+    return fmin(fmax(even, rings / plan->trainer_count), 1);
+}
+
+uint64_t round_window_capacity(const struct plan *plan)
+{
+    uint64_t padding = plan->last == PLAN_PAD ? plan->position_count - plan->sample_count : 0;
+    return plan->window_most + padding;
+}
+
+uint64_t round_window_expected(const struct plan *plan, uint32_t index,
+                               const struct round_peers *peers)
+{
+    const struct plan *source = plan_source(plan, index);
+    uint64_t copies = plan->mix ? source->copies : plan_most_copies(source, UINT64_MAX);
+    uint64_t most = round_window_capacity(source), row = mul_sat(source->row_samples, copies);
+    double all = (double)most, share = share_of(plan, peers);
+    double in_row = fmax(all / (double)source->window_rows, 1);
+    double times = peers->times_mean > 0 ? peers->times_mean : UNEVEN;
+    double margin = peers->times_mean > 0 ? 0 : MARGIN * sqrt(all * share * (1 - share) * in_row);
+    double wanted = ceil(times * share * all + margin);
+    return wanted < all ? min_u64(max_u64((uint64_t)wanted, row), most) : most;
+}
+
 struct round_capacity round_capacity_expected(const struct plan *plan,
                                               const struct round_peers *peers, double steps,
                                               uint64_t records)
 {
-    double even = 1.0 / peers->readers, rings = peers->rings;
-    double share = fmin(fmax(even, rings / plan->trainer_count), 1), all = (double)records;
+    double share = share_of(plan, peers), all = (double)records;
     double margin = MARGIN * sqrt(all * share * (1 - share) * spread_of(plan, steps));
     double moved = all * share * (1 - share); /* samples that another reader's trainer gets */
     if (plan->locality) { /* half of what a step's share is off, step for step */

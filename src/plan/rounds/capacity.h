@@ -6,6 +6,10 @@
  * exchanges one after another, for all readers alike, each of which fits. Sender and receiver agree
  * on the number of passes alone, since each position is in one pass.
  *
+ * Of a window, too, a reader has the samples of its share of the rows. The list of them has room
+ * for twice the share, as rank 0 gives a fast reader, and a margin. Where a reader has more, it
+ * lists nothing, and each round looks up whose samples its positions are (mpi/windows/places.h).
+ *
  * Pure; any thread.
  */
 #ifndef PENSTOCK_PLAN_ROUNDS_CAPACITY_H
@@ -38,6 +42,14 @@ struct round_peers {
 struct round_capacity round_capacity_expected(const struct plan *plan,
                                               const struct round_peers *peers, double steps,
                                               uint64_t records);
+
+/* The most items of a window (round_window_items()) that any reader may have. */
+uint64_t round_window_capacity(const struct plan *plan);
+
+/* For how many items of a window of a source, or without a mix of the run, the list has room: one
+ * row, at least, has room; and all rows, if a reader's share is half of them. */
+uint64_t round_window_expected(const struct plan *plan, uint32_t source,
+                               const struct round_peers *peers);
 
 /* Positions of an epoch, [first, end). */
 struct round_range {

@@ -339,13 +339,34 @@ uint64_t round_max_received(const struct plan *plan, struct round_shape shape,
     return round_has_passes(shape) ? min_u64(all, shape.capacity.received) : all;
 }
 
+/* Into slices of the trainers' batches. */
+static bool is_split(const struct plan *plan, const struct plan_round *round)
+{
+    return round->stripe_count > 1 && !locality_matters(plan);
+}
+
 struct round_range round_range_at(const struct plan *plan, const struct plan_round *round)
 {
     uint64_t first = plan_step_first(plan, round->first_step);
-    if (round->stripe_count == 1 || !locality_matters(plan))
+    if (round->stripe_count == 1 || is_split(plan, round))
         return (struct round_range){first, plan_step_first(plan, round->end_step)};
     struct round_slice stripe = round_stripe_at(plan, round, round->first_step);
     return (struct round_range){first + stripe.first, first + stripe.end};
+}
+
+uint32_t round_range_count(const struct plan *plan, const struct plan_round *round)
+{
+    return is_split(plan, round) ? plan->trainer_count : 1;
+}
+
+struct round_range round_range_number(const struct plan *plan, const struct plan_round *round,
+                                      uint32_t number)
+{
+    if (!is_split(plan, round))
+        return round_range_at(plan, round);
+    struct plan_local_batch local = plan_local_batch_at(plan, round->first_step, number);
+    struct round_slice slice = round_slice_at(plan, round, round->first_step, number);
+    return (struct round_range){local.first + slice.first, local.first + slice.end};
 }
 
 uint64_t round_max_matched(const struct plan *plan, struct round_shape shape)

@@ -100,6 +100,11 @@ static inline bool round_has_passes(struct round_shape shape)
 /* The positions of the epoch among which the round's are. */
 struct round_range round_range_at(const struct plan *plan, const struct plan_round *round);
 
+/* The round's positions in ascending order: one range or, of a stripe, one for each trainer. */
+uint32_t round_range_count(const struct plan *plan, const struct plan_round *round);
+struct round_range round_range_number(const struct plan *plan, const struct plan_round *round,
+                                      uint32_t number);
+
 /* The slice [first, end) of a trainer's batch in `step` that the round carries, as offsets into the
  * batch. */
 struct round_slice {
@@ -133,16 +138,29 @@ struct round_item {
     uint32_t offset;     /* the sample's number in its row */
 };
 
-/* All samples of `window` whose rows `reader` owns, sorted by (round, position): what it must send
- * or deliver, in the order it is due. Padding's repeats included, undelivered trailers left out.
- * `epoch` and `window` may be of a source of a mix (mix.h): then the samples are placed by their
- * draws, in any epoch of the run. `ret_items` must hold round_window_capacity() items. Returns
- * their number. `owners` as from assigner_window(). */
+/* Rows [first, end) of a window. */
+struct round_rows {
+    uint64_t first, end;
+};
+static inline struct round_rows round_rows_all(const struct plan_window *window)
+{
+    return (struct round_rows){0, window->row_count};
+}
+
+/* Rows from `first` on of which `reader` has `capacity` items at most, with the capacity of
+ * round_window_expected() or more: one row at least. */
+struct round_rows round_rows_from(const struct plan *plan, const struct plan_window *window,
+                                  const uint16_t *owners, uint32_t reader, uint64_t first,
+                                  uint64_t capacity);
+
+/* All samples of these rows of `window` that `reader` owns, sorted by (round, position): what it
+ * must send or deliver, in the order it is due. Padding's repeats included, undelivered trailers
+ * left out. `epoch` and `window` may be of a source of a mix (mix.h): then the samples are placed
+ * by their draws, in any epoch of the run. `ret_items` must hold as many as round_rows_from()
+ * allows, or round_window_capacity() items. Returns their number. `owners` as from
+ * assigner_window(). */
 uint64_t round_window_items(const struct plan_epoch *epoch, const struct plan_window *window,
                             struct round_shape shape, const uint16_t *owners, uint32_t reader,
-                            struct round_item *ret_items);
-
-/* An upper bound for round_window_items() of any reader and window. */
-uint64_t round_window_capacity(const struct plan *plan);
+                            struct round_rows rows, struct round_item *ret_items);
 
 #endif
