@@ -1,0 +1,83 @@
+"""scvi-tools' SCVI on cells of data.py, by model.train() with two processes.
+
+    python3 -m torch.distributed.run --nproc-per-node 2 train.py FOLDER --loader own
+    penstock-run -c FOLDER/run.yaml -- python3 train.py FOLDER --loader penstock
+
+The own loader is annbatch's, which scvi-tools advises for cells on disk. Its data module gives every process all cells: here each
+gets its share, by annbatch's DistributedSampler.
+"""
+
+import argparse
+import os
+import pathlib
+import signal
+import sys
+import warnings
+
+import lightning
+import scvi
+import yaml
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from told import Told  # noqa: E402
+
+warnings.filterwarnings("ignore")
+
+
+def own(folder):
+    from annbatch.samplers import DistributedSampler
+
+    batch = yaml.safe_load((folder / "run.yaml").read_text(encoding="utf-8"))["batch"]["global_size"] // 2
+    datamodule = scvi.model.SCVI.setup_annbatch(str(folder / "cells.zarr"), batch_key="donor", labels_key="kind", rebuild=False,
+                                                batch_size=batch, preload_to_gpu=False, shuffle=True)
+    whole = datamodule.train_dataloader
+
+    def share():
+        loader = whole()
+        loader._batch_sampler = DistributedSampler(loader._batch_sampler, dist_info="torch")
+        return loader
+
+    datamodule.train_dataloader = share
+    return datamodule
+
+
+def penstock(folder):
+    from penstock.integrations.scvi import DataModule
+
+    return DataModule(folder / "cells.zarr/dataset_0", batch_key="donor", labels_key="kind")
+
+
+class Tells(lightning.Callback):
+    def __init__(self, kill_at):
+        self.told, self.kill_at = Told(), kill_at
+
+    def on_train_batch_start(self, trainer, _module, batch, _index):
+        if trainer.global_step == self.kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.told.batch(trainer.global_step, batch["X"], batch["batch"], batch["labels"])
+
+    def on_train_end(self, *_):
+        self.told.end()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--loader", choices=("own", "penstock"), required=True)
+    parser.add_argument("--steps", type=int, default=-1)
+    parser.add_argument("--checkpoints", help="a folder that gets a checkpoint every two steps")
+    parser.add_argument("--resume", help="one of them")
+    parser.add_argument("--kill-at", type=int, help="the step at which this process dies")
+    arguments = parser.parse_args()
+    datamodule = (own if arguments.loader == "own" else penstock)(arguments.folder)
+    model = scvi.model.SCVI(registry=datamodule.registry, n_hidden=16, n_latent=4, gene_likelihood="poisson")
+    callbacks = [Tells(arguments.kill_at)]
+    if arguments.checkpoints:
+        callbacks.append(scvi.train.SaveCheckpoint(arguments.checkpoints, "{step}", None, every_n_train_steps=2, save_top_k=-1))
+    model.train(max_epochs=2, max_steps=arguments.steps, train_size=1.0, datamodule=datamodule, accelerator="cpu", devices=2,
+                strategy="ddp_find_unused_parameters_true", ckpt_path=arguments.resume, callbacks=callbacks,
+                enable_progress_bar=False, logger=False)
+
+
+if __name__ == "__main__":
+    main()
