@@ -8,8 +8,7 @@ import re
 import shutil
 import unittest
 
-from job import program, run
-from program import ProgramTest
+from program import ProgramTest, program, run
 
 STEPS = 2  # of an epoch
 CHECK = """

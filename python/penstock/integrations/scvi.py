@@ -65,8 +65,8 @@ class DataModule(LightningDataModule):
                                    "dataset.fields, such as donor: obs/donor/codes")
         x = fields["X"]
         if not x.offsets and x.shape != (len(self.genes),):
-            raise penstock.Invalid(f"X has samples of {list(x.shape)}, and there are names of {len(self.genes)} genes: with a panel "
-                                   "give genes=, its names")
+            raise penstock.Invalid(f"X has samples of {list(x.shape)}, and there are names of {len(self.genes)} genes: with a "
+                                   "panel give genes=, its names")
         self._is_sparse = bool(x.offsets)
 
     @property

@@ -29,7 +29,8 @@ delivery: {{trainers: 2}}
 def cells(count, genes):
     rng = np.random.default_rng(0)
     kind = rng.integers(0, 4, count)
-    counts = scipy.sparse.random(count, genes, 0.1, format="csr", dtype=np.float32, random_state=0)
+    blocks = [scipy.sparse.random(2048, genes, 0.1, "csr", np.float32, random_state=rng) for _ in range(count // 2048)]
+    counts = scipy.sparse.vstack(blocks, format="csr")
     counts.data = rng.poisson(1 + 3 * (counts.indices % 4 == np.repeat(kind, np.diff(counts.indptr)))).astype(np.float32) + 1
     obs = pandas.DataFrame({"kind": pandas.Categorical.from_codes(kind, ["B", "NK", "T", "monocyte"]),
                             "donor": pandas.Categorical.from_codes(rng.integers(0, 8, count), [f"donor {i}" for i in range(8)])},
@@ -44,7 +45,7 @@ def main():
     arguments = parser.parse_args()
     genes, folder = 500 * arguments.scale, arguments.folder
     folder.mkdir(parents=True)
-    cells(2048 * arguments.scale**3, genes).write_h5ad(folder / "cells.h5ad")
+    cells(2048 * arguments.scale**2, genes).write_h5ad(folder / "cells.h5ad")
     scvi.model.SCVI.setup_annbatch(str(folder / "cells.zarr"), [str(folder / "cells.h5ad")], preload_to_gpu=False, shuffle=True)
     (folder / "run.yaml").write_text(RUN.format(genes=genes, batch=128 * arguments.scale), encoding="utf-8")
 

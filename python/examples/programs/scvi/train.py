@@ -4,7 +4,7 @@
     penstock-run -c FOLDER/run.yaml -- python3 train.py FOLDER --loader penstock
 
 The own loader is annbatch's, which scvi-tools advises for cells on disk. Its data module gives every process all cells: here each
-gets its share, by annbatch's DistributedSampler.
+gets its share, by annbatch's DistributedSampler. `--loader anndata` is scvi-tools' AnnDataLoader, of all cells in memory.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import signal
 import sys
 import warnings
 
+import anndata
 import lightning
 import scvi
 import yaml
@@ -24,12 +25,15 @@ from told import Told  # noqa: E402
 warnings.filterwarnings("ignore")
 
 
+def batch_of(folder):
+    return yaml.safe_load((folder / "run.yaml").read_text(encoding="utf-8"))["batch"]["global_size"] // 2
+
+
 def own(folder):
     from annbatch.samplers import DistributedSampler
 
-    batch = yaml.safe_load((folder / "run.yaml").read_text(encoding="utf-8"))["batch"]["global_size"] // 2
     datamodule = scvi.model.SCVI.setup_annbatch(str(folder / "cells.zarr"), batch_key="donor", labels_key="kind", rebuild=False,
-                                                batch_size=batch, preload_to_gpu=False, shuffle=True)
+                                                batch_size=batch_of(folder), preload_to_gpu=False, shuffle=True)
     whole = datamodule.train_dataloader
 
     def share():
@@ -63,20 +67,26 @@ class Tells(lightning.Callback):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--loader", choices=("own", "penstock"), required=True)
+    parser.add_argument("--loader", choices=("own", "anndata", "penstock"), required=True)
     parser.add_argument("--steps", type=int, default=-1)
     parser.add_argument("--checkpoints", help="a folder that gets a checkpoint every two steps")
     parser.add_argument("--resume", help="one of them")
     parser.add_argument("--kill-at", type=int, help="the step at which this process dies")
     arguments = parser.parse_args()
-    datamodule = (own if arguments.loader == "own" else penstock)(arguments.folder)
-    model = scvi.model.SCVI(registry=datamodule.registry, n_hidden=16, n_latent=4, gene_likelihood="poisson")
+    tiny = {"n_hidden": 16, "n_latent": 4, "gene_likelihood": "poisson"}
+    if arguments.loader == "anndata":
+        cells = anndata.read_h5ad(arguments.folder / "cells.h5ad")
+        scvi.model.SCVI.setup_anndata(cells, batch_key="donor", labels_key="kind")
+        model, data = scvi.model.SCVI(cells, **tiny), {"batch_size": batch_of(arguments.folder)}
+    else:
+        datamodule = (own if arguments.loader == "own" else penstock)(arguments.folder)
+        model, data = scvi.model.SCVI(registry=datamodule.registry, **tiny), {"datamodule": datamodule}
     callbacks = [Tells(arguments.kill_at)]
     if arguments.checkpoints:
         callbacks.append(scvi.train.SaveCheckpoint(arguments.checkpoints, "{step}", None, every_n_train_steps=2, save_top_k=-1))
-    model.train(max_epochs=2, max_steps=arguments.steps, train_size=1.0, datamodule=datamodule, accelerator="cpu", devices=2,
-                strategy="ddp_find_unused_parameters_true", ckpt_path=arguments.resume, callbacks=callbacks,
-                enable_progress_bar=False, logger=False)
+    model.train(max_epochs=2, max_steps=arguments.steps, train_size=1.0, accelerator="cpu", devices=2, callbacks=callbacks,
+                strategy="ddp_find_unused_parameters_true", ckpt_path=arguments.resume, enable_progress_bar=False, logger=False,
+                **data)
 
 
 if __name__ == "__main__":
