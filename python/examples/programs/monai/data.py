@@ -21,7 +21,7 @@ RUN = """dataset:
     label: {{array: labels/cells, crop: {{z: {crop}, y: {crop}, x: {crop}, at: random}}, cast: float32}}
 batch: {{global_size: 4, last: drop}}
 order: {{seed: 1, epochs: {epochs}}}
-delivery: {{trainers: 2}}
+delivery: {{trainers: 2, connect_timeout: 600}}
 """
 
 

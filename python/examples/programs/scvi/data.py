@@ -22,7 +22,7 @@ RUN = """dataset:
     kind: obs/kind/codes
 batch: {{global_size: {batch}, last: drop}}
 order: {{seed: 1, epochs: 2}}
-delivery: {{trainers: 2}}
+delivery: {{trainers: 2, connect_timeout: 600}}
 """
 
 
