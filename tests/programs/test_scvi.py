@@ -3,71 +3,69 @@
 
 import os
 import pathlib
-import shutil
 import unittest
 
-from program import ROOT, ProgramTest, run
+from program import ROOT, ProgramTest, program, run
 
 STEPS = 16  # of an epoch
+REFUSED = """
+import pathlib, penstock, sys
+from penstock.integrations.scvi import DataModule
+cells = pathlib.Path(sys.argv[1]) / "cells.zarr"
+for path, more in ((cells, {}), (cells / "dataset_0", eval(sys.argv[2]))):
+    try:
+        DataModule(path, **more)
+        print("taken", flush=True)
+    except penstock.Invalid as error:
+        print(error, flush=True)
+"""
 
 
 class Scvi(ProgramTest):
     NAME = "scvi"
+    WHOLE = {}  # loader -> samples of a whole run
 
-    def epochs(self):
+    def whole(self, loader):
+        if loader not in self.WHOLE:
+            self.train(loader)
+            self.WHOLE[loader] = self.samples()
+        return self.WHOLE[loader]
+
+    @staticmethod
+    def epochs(samples):
         """The digests of each epoch, sorted."""
-        return [sorted(digest for _, step, digest in self.samples() if step // STEPS == epoch) for epoch in range(2)]
-
-    def changed(self, *changes):
-        """A folder with the same cells, and another run.yaml."""
-        folder = pathlib.Path(self.folder) / "changed"
-        shutil.copytree(self.data, folder, symlinks=True)
-        text = (folder / "run.yaml").read_text(encoding="utf-8")
-        for before, after in changes:
-            self.assertIn(before, text)
-            text = text.replace(before, after)
-        (folder / "run.yaml").write_text(text, encoding="utf-8")
-        self.data = str(folder)
+        return [sorted(digest for _, step, digest in samples if step // STEPS == epoch) for epoch in range(2)]
 
     def test_epochs_have_the_same_cells(self):
-        self.train("own")
-        own = self.epochs()
+        own = self.epochs(self.whole("own"))
         self.assertEqual(len(own[1]), 2048)
-        self.train("penstock")
-        self.assertEqual(self.epochs(), own)
+        self.assertEqual(self.epochs(self.whole("penstock")), own)
 
     def test_sparse_cells_are_the_same(self):
-        self.train("own", "--steps", STEPS)
-        own = self.epochs()
-        self.changed(("deliver: {dense: [500], combine: sum}", "deliver: csr"))
-        self.train("penstock", "--steps", STEPS)
-        self.assertEqual(self.epochs(), own)
+        self.train("penstock", options=("--set", "dataset.fields.X.deliver=csr"))
+        self.assertEqual(self.samples(), self.whole("penstock"))
 
     def test_a_killed_training_goes_on(self):
-        self.train("penstock", "--steps", STEPS)
-        whole = self.samples()
-        checkpoints = os.path.join(self.folder, "checkpoints")
-        self.train("penstock", "--steps", STEPS, "--checkpoints", checkpoints, "--kill-at", 7, expect=1)
-        self.train("penstock", "--steps", STEPS, "--resume", os.path.join(checkpoints, "step=6.ckpt"))
+        whole, checkpoints = self.whole("penstock"), os.path.join(self.folder, "checkpoints")
+        self.train("penstock", "--checkpoints", checkpoints, "--kill-at", 7, expect=1)
+        self.train("penstock", "--resume", os.path.join(checkpoints, "step=6.ckpt"))
         self.assertEqual(self.samples(), [sample for sample in whole if sample[1] >= 6])
 
-    def test_a_panel_needs_its_names(self):
-        self.changed(("deliver: {dense: [500]", 'slice: {1: [gene7, gene3]}, deliver: {dense: [2]'))
-        self.assertIn("X has samples of [2], and there are names of 500 genes: with a panel give genes=",
-                      self.train("penstock", expect=1))
-
-    def test_a_run_without_a_column(self):
-        self.changed(("    kind: obs/kind/codes\n", ""))
-        self.assertIn("the run has no field kind, but X, donor: name them in dataset.fields", self.train("penstock", expect=1))
-
-    def test_other_datasets_are_refused(self):
-        shutil.copytree(self.data, os.path.join(self.folder, "moved"))
-        shutil.rmtree(os.path.join(self.folder, "moved", "cells.zarr", "dataset_0", "obs", "donor", "categories"))
-        self.data = os.path.join(self.folder, "moved")
-        self.assertIn("has no 'obs/donor/categories': it is no AnnData in Zarr", self.train("penstock", expect=1))
-
     def test_other_numbers_of_processes_are_refused(self):
-        self.assertIn("", self.train("penstock", expect=1, options=("--torchrun", "3")))
+        self.assertIn("1 processes train together, and the run has 2 trainers", self.train("penstock", "--devices", 1, expect=1))
+
+    def refused(self, **more):
+        told = run([program("penstock-run"), "-c", os.path.join(self.data, "run.yaml"), "--set", "delivery.trainers=1", "--",
+                    self.python, "-c", REFUSED, self.data, repr(more)], 300, self.environment(), cwd=self.folder)
+        self.assertIn("has no 'var/_index': it is no AnnData in Zarr", told.output)
+        return told.output
+
+    def test_other_panels_are_refused(self):
+        self.assertIn("X has samples of [500], and there are names of 2 genes: with a panel give genes=",
+                      self.refused(genes=["gene3", "gene7"]))
+
+    def test_columns_that_the_run_lacks(self):
+        self.assertIn("the run has no field src_path, but X, donor, kind: name them in", self.refused(batch_key="src_path"))
 
     def test_old_releases_are_refused(self):
         package = pathlib.Path(self.folder) / "scvi"

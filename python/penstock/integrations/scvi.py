@@ -92,6 +92,11 @@ class DataModule(LightningDataModule):
         return self._categories.get(self._keys[kind], np.array(["0"]))
 
     def train_dataloader(self):
+        trainers = self.loader.info.world_size
+        processes = self.trainer.world_size if self.trainer else trainers
+        if processes != trainers:
+            raise penstock.Invalid(f"{processes} processes train together, and the run has {trainers} trainers: give "
+                                   "model.train() devices= and num_nodes= that make as many, and strategy= of ddp")
         return self.loader
 
     def on_before_batch_transfer(self, batch, _):

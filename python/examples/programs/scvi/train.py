@@ -17,6 +17,7 @@ import warnings
 import anndata
 import lightning
 import scvi
+import torch
 import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
@@ -64,11 +65,23 @@ class Tells(lightning.Callback):
         self.told.end()
 
 
+def idle(datamodule):
+    torch.distributed.init_process_group("gloo")
+    told = Told()
+    for _ in range(2):
+        for step, batch in enumerate(datamodule.train_dataloader()):
+            batch = datamodule.on_before_batch_transfer(batch, 0)
+            told.batch(step, batch["X"], batch["batch"], batch["labels"])
+    told.end()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--loader", choices=("own", "anndata", "penstock"), required=True)
     parser.add_argument("--steps", type=int, default=-1)
+    parser.add_argument("--devices", type=int, default=2, help="processes that train together (%(default)s)")
+    parser.add_argument("--idle", action="store_true", help="take two epochs of batches, and train nothing; not with anndata")
     parser.add_argument("--checkpoints", help="a folder that gets a checkpoint every two steps")
     parser.add_argument("--resume", help="one of them")
     parser.add_argument("--kill-at", type=int, help="the step at which this process dies")
@@ -81,11 +94,15 @@ def main():
     else:
         datamodule = (own if arguments.loader == "own" else penstock)(arguments.folder)
         model, data = scvi.model.SCVI(registry=datamodule.registry, **tiny), {"datamodule": datamodule}
+    if arguments.idle:
+        idle(datamodule)
+        return
     callbacks = [Tells(arguments.kill_at)]
     if arguments.checkpoints:
         callbacks.append(scvi.train.SaveCheckpoint(arguments.checkpoints, "{step}", None, every_n_train_steps=2, save_top_k=-1))
-    model.train(max_epochs=2, max_steps=arguments.steps, train_size=1.0, accelerator="cpu", devices=2, callbacks=callbacks,
-                strategy="ddp_find_unused_parameters_true", ckpt_path=arguments.resume, enable_progress_bar=False, logger=False,
+    strategy = "ddp_find_unused_parameters_true" if arguments.devices > 1 else "auto"
+    model.train(max_epochs=2, max_steps=arguments.steps, train_size=1.0, accelerator="cpu", devices=arguments.devices,
+                strategy=strategy, ckpt_path=arguments.resume, callbacks=callbacks, enable_progress_bar=False, logger=False,
                 **data)
 
 
