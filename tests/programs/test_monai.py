@@ -11,6 +11,7 @@ import unittest
 from program import ProgramTest, program, run
 
 STEPS = 2  # of an epoch
+FAILED = 4  # of penstock-run: a trainer failed
 CHECK = """
 import numpy, penstock.torch, zarr
 with penstock.torch.Loader() as loader:
@@ -64,7 +65,7 @@ class Monai(ProgramTest):
         self.train("penstock")
         whole = self.samples()
         checkpoints = os.path.join(self.folder, "checkpoints")
-        self.train("penstock", "--checkpoints", checkpoints, "--kill-at", 3, expect=1)
+        self.train("penstock", "--checkpoints", checkpoints, "--kill-at", 3, expect=FAILED)
         (last,) = (path for path in glob.glob(f"{checkpoints}/*.pt") if re.search(r"=3\.pt", path))
         self.train("penstock", "--resume", last)
         self.assertEqual(self.samples(), [sample for sample in whole if sample[1] >= 3])
@@ -75,7 +76,10 @@ class Monai(ProgramTest):
         self.assertIn("labels/cells", self.train("penstock", expect=1))
 
     def test_other_numbers_of_processes_are_refused(self):
-        self.assertIn("", self.train("penstock", expect=1, options=("--torchrun", "3")))
+        told = run([program("penstock-run"), "-c", os.path.join(self.data, "run.yaml"), "--", "env", "WORLD_SIZE=3", self.python, "-c",
+                    "import penstock.torch; penstock.torch.Loader().info"], env=self.environment(), cwd=self.folder)
+        self.assertIn("says that its world size is 3, the service was started for 2; set delivery.trainers", told.output)
+
 
 
 if __name__ == "__main__":

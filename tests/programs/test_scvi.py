@@ -8,6 +8,7 @@ import unittest
 from program import ROOT, ProgramTest, program, run
 
 STEPS = 16  # of an epoch
+FAILED = 4  # of penstock-run: a trainer failed
 REFUSED = """
 import pathlib, penstock, sys
 from penstock.integrations.scvi import DataModule
@@ -47,12 +48,12 @@ class Scvi(ProgramTest):
 
     def test_a_killed_training_goes_on(self):
         whole, checkpoints = self.whole("penstock"), os.path.join(self.folder, "checkpoints")
-        self.train("penstock", "--checkpoints", checkpoints, "--kill-at", 7, expect=1)
+        self.train("penstock", "--checkpoints", checkpoints, "--kill-at", 7, expect=FAILED)
         self.train("penstock", "--resume", os.path.join(checkpoints, "step=6.ckpt"))
         self.assertEqual(self.samples(), [sample for sample in whole if sample[1] >= 6])
 
     def test_other_numbers_of_processes_are_refused(self):
-        self.assertIn("1 processes train together, and the run has 2 trainers", self.train("penstock", "--devices", 1, expect=1))
+        self.assertIn("1 processes train together, and the run has 2 trainers", self.train("penstock", "--devices", 1, expect=FAILED))
 
     def refused(self, **more):
         told = run([program("penstock-run"), "-c", os.path.join(self.data, "run.yaml"), "--set", "delivery.trainers=1", "--",
