@@ -76,8 +76,8 @@ class Monai(ProgramTest):
         self.assertIn("labels/cells", self.train("penstock", expect=1))
 
     def test_other_numbers_of_processes_are_refused(self):
-        told = run([program("penstock-run"), "-c", os.path.join(self.data, "run.yaml"), "--", "env", "WORLD_SIZE=3", self.python, "-c",
-                    "import penstock.torch; penstock.torch.Loader().info"], env=self.environment(), cwd=self.folder)
+        told = run([program("penstock-run"), "-c", os.path.join(self.data, "run.yaml"), "--", "env", "WORLD_SIZE=3", self.python,
+                    "-c", "import penstock.torch; penstock.torch.Loader().info"], env=self.environment(), cwd=self.folder)
         self.assertIn("says that its world size is 3, the service was started for 2; set delivery.trainers", told.output)
 
 

@@ -53,7 +53,8 @@ class Scvi(ProgramTest):
         self.assertEqual(self.samples(), [sample for sample in whole if sample[1] >= 6])
 
     def test_other_numbers_of_processes_are_refused(self):
-        self.assertIn("1 processes train together, and the run has 2 trainers", self.train("penstock", "--devices", 1, expect=FAILED))
+        told = self.train("penstock", "--devices", 1, expect=FAILED)
+        self.assertIn("1 processes train together, and the run has 2 trainers", told)
 
     def refused(self, **more):
         told = run([program("penstock-run"), "-c", os.path.join(self.data, "run.yaml"), "--set", "delivery.trainers=1", "--",
