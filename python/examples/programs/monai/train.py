@@ -51,11 +51,23 @@ def penstock(*_):
     return penstock.torch.Loader()
 
 
+def idle(loader, run):
+    told, step = Told(), 0
+    for epoch in range(run["order"]["epochs"]):
+        if hasattr(loader, "sampler"):
+            loader.sampler.set_epoch(epoch)
+        for batch in loader:
+            told.batch(step, *(batch[key] for key in KEYS))
+            step += 1
+    told.end()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--loader", choices=("own", "penstock"), required=True)
     parser.add_argument("--steps", type=int)
+    parser.add_argument("--idle", action="store_true", help="take all batches, and train nothing")
     parser.add_argument("--checkpoints", help="a folder that gets a checkpoint at each step")
     parser.add_argument("--resume", help="one of them")
     parser.add_argument("--kill-at", type=int, help="the step at which this process dies")
@@ -64,6 +76,9 @@ def main():
     torch.distributed.init_process_group("gloo")
     torch.manual_seed(0)
     loader = (own if arguments.loader == "own" else penstock)(arguments.folder, run)
+    if arguments.idle:
+        idle(loader, run)
+        return
     network = torch.nn.parallel.DistributedDataParallel(torch.nn.Conv3d(1, 1, 3, padding=1))
     trainer = monai.engines.SupervisedTrainer(
         device=torch.device("cpu"), max_epochs=run["order"]["epochs"], train_data_loader=loader, network=network,
