@@ -30,6 +30,9 @@ ENVIRONMENTS = {
     "parquet": (["numpy", "zarr>=3", "pyarrow", "polars", "torch==2.13.0"], ["torch", "zarr", "pyarrow", "polars"], (3, 11)),
     "pyav": (["numpy", "zarr>=3", "av"], ["av", "zarr"], (3, 11)),
     "streaming": (["mosaicml-streaming", "tensorstore"], ["streaming", "tensorstore"], (3, 9)),
+    # scvi-tools 1.5.1 gives annbatch an argument that 0.3 has no more.
+    "scvi": (["scvi-tools==1.5.1", "annbatch[torch,zarrs]==0.2.2", "zarr>=3"], ["scvi", "annbatch", "zarrs"], (3, 12)),
+    "monai": (["monai==1.6.1", "pytorch-ignite", "ome-zarr==0.18.0", "torch==2.13.0"], ["monai.engines", "ignite", "ome_zarr"], (3, 11)),
 }
 # Installed without what they require: DLIO names TensorFlow and DALI, of which a run with PyTorch needs nothing.
 ALONE = {"dlio": ["dlio_benchmark==2.0.0", "pydftracer==1.0.2"]}
