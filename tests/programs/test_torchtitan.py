@@ -5,8 +5,7 @@ import os
 import pathlib
 import unittest
 
-from job import run
-from program import ROOT, ProgramTest
+from program import ROOT, ProgramTest, run
 
 STEPS = 8
 TENSOR = ("--set", "delivery.mesh=[pp: 1, dp_replicate: 1, dp_shard: 1, cp: 1, tp: 2]")

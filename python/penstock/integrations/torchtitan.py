@@ -14,11 +14,11 @@ mesh is torchtitan's, and its batch all samples of a step of the optimizer, or a
 torchtitan saves the state with its checkpoints, once for all ranks: a later run may have other numbers of ranks.
 """
 
-import json
 from dataclasses import dataclass
 
 from penstock import Invalid
-from penstock.torch import Loader
+
+from ._microbatches import Microbatches
 
 try:
     from torchtitan.components.dataloader import BaseDataLoader, DataloaderExhaustedError
@@ -39,9 +39,8 @@ class DataLoader(BaseDataLoader):
         """Which run, of several (penstock-run --also)."""
 
     def __init__(self, config, *, dp_rank, dp_world_size, seq_len, local_batch_size, **_):
-        self.loader = Loader(run_dir=config.run_dir, name=config.name)
-        self._place, self._seq_len, self._rows = (dp_rank, dp_world_size), seq_len, local_batch_size
-        self._state, self._left = "", 0
+        self._place, self._seq_len = (dp_rank, dp_world_size), seq_len
+        self.data = Microbatches(local_batch_size, self._make, self._check, run_dir=config.run_dir, name=config.name)
 
     def _check(self, info):
         shapes = {field.name: field.shape for field in info.fields}
@@ -53,34 +52,21 @@ class DataLoader(BaseDataLoader):
             raise Invalid(f"torchtitan counts this rank {self._place[0]} of {self._place[1]} that divide the batch, and the run {info.group} of "
                           f"{info.group_count}: delivery.mesh has to be [pp, dp_replicate, dp_shard, cp, tp] with torchtitan's degrees, "
                           "and delivery.data [dp_replicate, dp_shard]")
-        if info.global_batch_size % (self._rows * info.group_count):
-            raise Invalid(f"torchtitan takes {self._rows} samples at once on each of {info.group_count} ranks, and batch.global_size is "
-                          f"{info.global_batch_size}: it has to be a multiple of {self._rows * info.group_count}")
+
+    @staticmethod
+    def _make(batch):
+        fields = {"input": batch["input"].long(), "labels": batch["labels"].long()}
+        if "input.position" in batch:
+            fields["positions"] = batch["input.position"].long()
+        return fields
 
     def __iter__(self):
-        self._check(self.loader.info)
-        for epoch in self.loader.epochs():
-            for batch in epoch:
-                tokens = {"input": batch["input"].long(), "labels": batch["labels"].long()}
-                if "input.position" in batch:
-                    tokens["positions"] = batch["input.position"].long()
-                del batch
-                for self._left in range(len(tokens["input"]) - self._rows, -1, -self._rows):
-                    first = len(tokens["input"]) - self._left - self._rows
-                    rows = {name: of[first:first + self._rows] for name, of in tokens.items()}
-                    yield rows, rows.pop("labels")
+        for fields in self.data:
+            yield fields, fields.pop("labels")
         raise DataloaderExhaustedError
 
     def state_dict(self):
-        if self.loader._loader is None:
-            return {"penstock": self._state}
-        if self._left:
-            raise Invalid(f"torchtitan saves within a batch of the run, {self._left} of its samples before the end: batch.global_size has to "
-                          "be the samples of one step of the optimizer (training.global_batch_size), or divide it")
-        return {"penstock": json.dumps(self.loader.state_dict())}
+        return {"penstock": self.data.state()}
 
     def load_state_dict(self, state):
-        if not state or not state["penstock"]:
-            return
-        self._state = state["penstock"]
-        self.loader.load_state_dict(json.loads(self._state))
+        self.data.load(state.get("penstock"))
