@@ -32,13 +32,13 @@ ENVIRONMENTS = {
     "torchtitan": (["torchtitan==0.3.0", "torch==2.13.0", "triton", "numpy", "zarr>=3"], ["torchtitan.trainer", "zarr"], (3, 11)),
     "megatron": (["megatron-core==0.16.1", "torch==2.13.0", "numpy", "zarr>=3", "pybind11", "setuptools"],
                  ["megatron.core.datasets.gpt_dataset", "zarr"], (3, 11)),
-    "loops": (["torch==2.13.0", "lightning==2.6.6", "accelerate==1.15.0", "transformers==5.24.0", "torchdata==0.11.0", "jax", "flax",
-               "optax", "numpy", "zarr>=3", "coolname", "tabulate", "py-cpuinfo", "torch-optimizer", "torchmetrics", "torchvision"],
-              ["lightning", "accelerate", "transformers", "composer", "torchdata", "jax", "flax", "optax"], (3, 11)),
+    "loops": (["torch==2.13.0", "lightning==2.6.6", "accelerate==1.15.0", "transformers==5.24.0", "torchdata==0.11.0", "jax==0.10.2",
+               "flax==0.12.8", "optax==0.2.8", "numpy", "zarr>=3"],
+              ["lightning", "accelerate", "transformers", "torchdata", "jax", "flax", "optax"], (3, 11)),
     "streaming": (["mosaicml-streaming", "tensorstore"], ["streaming", "tensorstore"], (3, 9)),
 }
 # Installed without what they require: DLIO names TensorFlow and DALI, of which a run with PyTorch needs nothing.
-ALONE = {"dlio": ["dlio_benchmark==2.0.0", "pydftracer==1.0.2"], "loops": ["mosaicml==0.32.1"]}
+ALONE = {"dlio": ["dlio_benchmark==2.0.0", "pydftracer==1.0.2"]}
 LAST_MINOR = 20
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import zarr
 from megatron.core.datasets.indexed_dataset import IndexedDatasetBuilder
 
-from samples import EOD, SEQUENCE, VOCABULARY, dataset_of
+from samples import EOD, GLOBAL, SEQUENCE, dataset_of
 
 RUN = f"""dataset:
   uri: tokens.zarr
@@ -21,8 +21,8 @@ RUN = f"""dataset:
     tokens: {{array: tokens, steps: "0:{SEQUENCE}", segments: true}}
     labels: {{array: tokens, steps: "1:{SEQUENCE + 1}"}}
 samples: {{stride: {SEQUENCE}, segments: document_ends}}
-batch: {{global_size: 16}}
-order: {{seed: 1, epochs: 1000}}
+batch: {{global_size: {GLOBAL}}}
+order: {{seed: 1, epochs: 1}}
 delivery:
   trainers: 2
   mesh: [pp: 1, dp: 2, cp: 1, tp: 1]
@@ -38,10 +38,11 @@ def main():
     arguments.folder.mkdir(parents=True)
     rng = np.random.default_rng(0)
     builder = IndexedDatasetBuilder(str(arguments.folder / "documents.bin"), dtype=np.uint16)
-    for length in rng.lognormal(5.5, 1, 1000 * arguments.scale**2).astype(int) + 1:
+    lengths = rng.lognormal(5.5, 1, 1000 * arguments.scale**2).astype(int) + 1
+    lengths[-1] += (1 - (lengths + 1).sum()) % (GLOBAL * SEQUENCE)  # whole steps, and the label of the last token
+    for length in lengths:
         builder.add_document(np.append(rng.integers(0, EOD, length), EOD), [length + 1])
     builder.finalize(str(arguments.folder / "documents.idx"))
-    assert VOCABULARY == EOD + 1
 
     dataset = dataset_of(arguments.folder)
     documents = [dataset.dataset[document] for document in dataset.document_index]

@@ -5,7 +5,7 @@ import os
 from megatron.core.datasets.blended_megatron_dataset_builder import BlendedMegatronDatasetBuilder
 from megatron.core.datasets.gpt_dataset import GPTDataset, GPTDatasetConfig
 
-SEQUENCE = 512
+SEQUENCE, GLOBAL, MICRO = 512, 16, 4  # tokens, samples, samples
 VOCABULARY = 512
 EOD = VOCABULARY - 1
 

@@ -21,9 +21,8 @@ from megatron.core.utils import get_batch_on_this_cp_rank
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 import told  # noqa: E402
-from samples import EOD, SEQUENCE, VOCABULARY, Sampler, dataset_of  # noqa: E402
+from samples import EOD, GLOBAL, MICRO, SEQUENCE, VOCABULARY, Sampler, dataset_of  # noqa: E402
 
-GLOBAL, MICRO = 16, 4  # samples
 if not torch.cuda.is_available():
     torch.cuda.synchronize = lambda *_: None  # dist_checkpointing waits for copies from a GPU
 

@@ -4,7 +4,8 @@
 
 FOLDER gets documents/ (written by Hugging Face's datasets, which torchtitan reads), tokenizer/ (a byte-level BPE), tokens.zarr and
 run.yaml. tokens.zarr has what torchtitan's loader makes of each document: `input` are its tokens without the last one, `labels` those
-without the first. Both halves of the documents fill whole samples: torchtitan packs each rank's half by itself.
+without the first. Both halves of the documents fill equally many batches: torchtitan packs each rank's half by itself, and a rank that
+ends before the others breaks the training.
 """
 
 import argparse
@@ -25,7 +26,7 @@ RUN = f"""dataset:
     labels: {{array: labels, steps: "0:{SEQUENCE}"}}
 samples: {{stride: {SEQUENCE}, segments: document_ends}}
 batch: {{global_size: {BATCH}}}
-order: {{seed: 1, epochs: 1000}}
+order: {{seed: 1, epochs: 1}}
 delivery:
   trainers: {TRAINERS}
   mesh: [pp: 1, dp_replicate: 1, dp_shard: {TRAINERS}, cp: 1, tp: 1]
@@ -48,13 +49,16 @@ def make_tokenizer(folder, texts):
     return HuggingFaceTokenizer(HuggingFaceTokenizer.Config(), tokenizer_path=str(folder))
 
 
-def fill(texts, encode):
-    """Lets the last document grow until all of them fill whole batches: a letter that stands alone is a token."""
-    documents = [encode(text) for text in texts]
-    texts[-1] += " a" * (-sum(len(tokens) - 1 for tokens in documents) % (SEQUENCE * BATCH // TRAINERS))
-    documents[-1] = encode(texts[-1])
-    assert sum(len(tokens) - 1 for tokens in documents) % (SEQUENCE * BATCH // TRAINERS) == 0
-    return documents
+def fill(parts, encode):
+    """Lets each part's last document grow until all parts are equally many batches: a letter that stands alone is a token."""
+    counts = [sum(len(encode(text)) - 1 for text in part) for part in parts]
+    step = SEQUENCE * BATCH // TRAINERS
+    whole = -(-max(counts) // step) * step
+    for part, count in zip(parts, counts):
+        part[-1] += " a" * (whole - count)
+    documents = [[encode(text) for text in part] for part in parts]
+    assert all(sum(len(tokens) - 1 for tokens in part) == whole for part in documents)
+    return sum(documents, [])
 
 
 def main():
@@ -63,9 +67,10 @@ def main():
     parser.add_argument("--scale", type=int, default=1)
     arguments = parser.parse_args()
     texts = make_texts(200 * arguments.scale**2 * TRAINERS)
-    tokenizer = make_tokenizer_in(arguments.folder, texts)
+    arguments.folder.mkdir(parents=True)
+    tokenizer = make_tokenizer(arguments.folder / "tokenizer", texts)
     parts = [list(part) for part in np.array_split(np.array(texts, object), TRAINERS)]
-    documents = [tokens for part in parts for tokens in fill(part, lambda text: tokenizer.encode(text, add_bos=True, add_eos=True))]
+    documents = fill(parts, lambda text: tokenizer.encode(text, add_bos=True, add_eos=True))
     datasets.Dataset.from_dict({"text": sum(parts, [])}).save_to_disk(arguments.folder / "documents")
     group = zarr.open_group(str(arguments.folder / "tokens.zarr"), mode="w")
     for name, part in (("input", slice(None, -1)), ("labels", slice(1, None))):
@@ -74,11 +79,6 @@ def main():
     ends = np.cumsum([len(document) - 1 for document in documents])
     group.create_array("document_ends", shape=ends.shape, dtype="i8")[:] = ends
     (arguments.folder / "run.yaml").write_text(RUN, encoding="ascii")
-
-
-def make_tokenizer_in(folder, texts):
-    folder.mkdir(parents=True)
-    return make_tokenizer(folder / "tokenizer", texts)
 
 
 if __name__ == "__main__":
