@@ -9,7 +9,7 @@ from program import ROOT, ProgramTest, run
 
 STEPS = 8
 EARLY = 3  # trainers end before their run
-TENSOR = ("--set", "delivery.mesh=pp: 1, dp_replicate: 1, dp_shard: 1, cp: 1, tp: 2")
+TENSOR = ("--set", "delivery.mesh=pp:1,dp_replicate:1,dp_shard:1,cp:1,tp:2")
 
 
 class Torchtitan(ProgramTest):
