@@ -24,6 +24,7 @@ samples: {{stride: {SEQUENCE}, segments: document_ends}}
 batch: {{global_size: {GLOBAL}}}
 order: {{seed: 1, epochs: 1}}
 delivery:
+  connect_timeout: 600
   trainers: 2
   mesh: [pp: 1, dp: 2, cp: 1, tp: 1]
   data: [dp]

@@ -28,6 +28,7 @@ samples: {{stride: {SEQUENCE}, segments: document_ends}}
 batch: {{global_size: {BATCH}}}
 order: {{seed: 1, epochs: 1}}
 delivery:
+  connect_timeout: 600
   trainers: {TRAINERS}
   mesh: [pp: 1, dp_replicate: 1, dp_shard: {TRAINERS}, cp: 1, tp: 1]
   data: [dp_replicate, dp_shard]
