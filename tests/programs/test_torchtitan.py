@@ -62,8 +62,9 @@ class Torchtitan(ProgramTest):
         components.mkdir(parents=True)
         env = self.environment()
         env["PYTHONPATH"] = f"{self.folder}:{ROOT / 'python'}"
+        old = "BaseDataLoader = DataloaderExhaustedError = Exception\n"
         for text, message in (("", "needs torchtitan 0.3, with torchtitan.components.dataloader"),
-                              ("BaseDataLoader = DataloaderExhaustedError = Exception\n", "needs torchtitan 0.3, whose data loaders are")):
+                              (old, "needs torchtitan 0.3, whose data loaders are")):
             (components / "dataloader.py").write_text(text, encoding="ascii")
             for package in (components, components.parent):
                 (package / "__init__.py").touch()

@@ -22,8 +22,10 @@ class Microbatches:
                 count, fields = batch.sample_count, self._make(batch)
                 del batch
                 if count % self._rows:
-                    raise Invalid(f"a batch has {count} samples on this rank, and the program takes {self._rows} at once: batch.global_size has "
-                                  f"to be a multiple of {self._rows} samples for each of {self.loader.info.group_count} groups of ranks")
+                    raise Invalid(
+                        f"a batch has {count} samples on this rank, and the program takes {self._rows} at once: batch.global_size "
+                        f"has to be a multiple of {self._rows} samples for each of {self.loader.info.group_count} groups of ranks"
+                    )
                 for first in range(0, count, self._rows):
                     self._left = count - first - self._rows
                     yield {name: of[first:first + self._rows] for name, of in fields.items()}
@@ -33,8 +35,10 @@ class Microbatches:
         if self.loader._loader is None:
             return self._state
         if self._left:
-            raise Invalid(f"a state within a batch of the run, {self._left} samples before its end: save behind all microbatches of a step. "
-                          "batch.global_size has to be the samples of one step of the optimizer, or divide it")
+            raise Invalid(
+                f"a state within a batch of the run, {self._left} samples before its end: save behind all microbatches of a "
+                "step. batch.global_size has to be the samples of one step of the optimizer, or divide it"
+            )
         return json.dumps(self.loader.state_dict())
 
     def load(self, state):

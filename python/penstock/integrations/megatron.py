@@ -14,9 +14,9 @@ Each next() is a microbatch, as GPTDataset has it, on every rank; nobody broadca
       mesh: [pp: 1, dp: 2, cp: 2, tp: 2]              # Megatron's groups; the last axis is fastest
       data: [dp]
 
-With `segments: true` position_ids begin anew in each document (reset_position_ids). `eod`: as eod_mask_loss. Fields that a stage of
-a pipeline has not (`only: {pp: first}`) are None. state_dict() is common state of megatron.core.dist_checkpointing, the same on
-all ranks, and good for other groups.
+With `segments: true` position_ids begin anew in each document (reset_position_ids). `eod`: as eod_mask_loss. Fields that a
+stage of a pipeline has not (`only: {pp: first}`) are None. state_dict() is common state of megatron.core.dist_checkpointing,
+the same on all ranks, and good for other groups.
 """
 
 import torch
@@ -39,10 +39,9 @@ class Batches:
     def __init__(self, *, micro_batch_size, seq_length, eod=None, **connect):
         if not parallel_state.model_parallel_is_initialized():
             raise Invalid("Megatron's groups are not there yet: call parallel_state.initialize_model_parallel() first")
-        self._places = {"pp": (parallel_state.get_pipeline_model_parallel_rank(), parallel_state.get_pipeline_model_parallel_world_size()),
-                        "dp": (parallel_state.get_data_parallel_rank(), parallel_state.get_data_parallel_world_size()),
-                        "cp": (parallel_state.get_context_parallel_rank(), parallel_state.get_context_parallel_world_size()),
-                        "tp": (parallel_state.get_tensor_model_parallel_rank(), parallel_state.get_tensor_model_parallel_world_size())}
+        groups = {"pp": "pipeline_model", "dp": "data", "cp": "context", "tp": "tensor_model"}
+        self._places = {axis: tuple(getattr(parallel_state, f"get_{group}_parallel_{what}")() for what in ("rank", "world_size"))
+                        for axis, group in groups.items()}
         self._seq_length, self._eod = seq_length, eod
         connect["coordinates"] = {name: rank for name, (rank, _) in self._places.items()}
         self.data = Microbatches(micro_batch_size, self._make, self._check, **connect)
@@ -52,13 +51,15 @@ class Batches:
         sizes = {axis.name: axis.size for axis in info.mesh}
         wanted = {name: size for name, (_, size) in self._places.items()}
         if sizes != wanted:
-            raise Invalid(f"Megatron's groups are {wanted}, and delivery.mesh is {sizes}: give Megatron's sizes, in the order pp, dp, cp, tp")
+            raise Invalid(f"Megatron's groups are {wanted}, and delivery.mesh is {sizes}: give Megatron's sizes, in the order "
+                          "pp, dp, cp, tp")
         if [axis.name for axis in info.mesh if axis.divides] != ["dp"]:
             raise Invalid("delivery.data has to be [dp]: Megatron's other groups share samples")
         lengths = {field.name: field.global_shape for field in info.fields if field.name in NAMES}
         if not lengths and wanted["pp"] == 1 or any(shape != (self._seq_length,) for shape in lengths.values()):
+            found = ", ".join(f"{field.name} {list(field.global_shape)}" for field in info.fields)
             raise Invalid(f"Megatron trains on fields tokens and labels of seq_length = {self._seq_length}, and the run has "
-                          f"{', '.join(f'{field.name} {list(field.global_shape)}' for field in info.fields)}: mend dataset.fields")
+                          f"{found}: mend dataset.fields")
         self._positions = {field.name: torch.from_numpy(field.positions()) for field in info.fields if field.name == "tokens"}
         if wanted["cp"] > 1 and any(not field.cuts for field in info.fields if field.name in NAMES):
             raise Invalid("context parallelism needs its parts: give tokens and labels cut: {0: seq}, and dataset.cuts "
@@ -78,7 +79,7 @@ class Batches:
     @staticmethod
     def _tokens_of(fields):
         if "tokens" not in fields:
-            raise Invalid("eod masks the loss behind the end of a document, which tokens tell: leave `only` of tokens out, or eod")
+            raise Invalid("eod masks the loss at the end of a document, which tokens tell: leave `only` of tokens out, or eod")
         return fields["tokens"]
 
     def __iter__(self):

@@ -23,9 +23,11 @@ from ._microbatches import Microbatches
 try:
     from torchtitan.components.dataloader import BaseDataLoader, DataloaderExhaustedError
 except ImportError as error:
-    raise ImportError(f"penstock.integrations.torchtitan needs torchtitan 0.3, with torchtitan.components.dataloader: {error}") from error
+    raise ImportError("penstock.integrations.torchtitan needs torchtitan 0.3, with torchtitan.components.dataloader: "
+                      f"{error}") from error
 if not hasattr(BaseDataLoader, "Config"):
-    raise ImportError("penstock.integrations.torchtitan needs torchtitan 0.3, whose data loaders are named by a configuration; this one is older")
+    raise ImportError("penstock.integrations.torchtitan needs torchtitan 0.3, whose data loaders are named by a configuration; "
+                      "this one is older")
 
 
 class DataLoader(BaseDataLoader):
@@ -46,12 +48,13 @@ class DataLoader(BaseDataLoader):
         shapes = {field.name: field.shape for field in info.fields}
         missing = [name for name in ("input", "labels") if shapes.get(name) != (self._seq_len,)]
         if missing:
-            raise Invalid(f"torchtitan trains on fields input and labels of training.seq_len = {self._seq_len} tokens, and the run has "
-                          f"{', '.join(f'{name} {list(shape)}' for name, shape in shapes.items())}: mend dataset.fields or seq_len")
+            found = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
+            raise Invalid(f"torchtitan trains on fields input and labels of training.seq_len = {self._seq_len} tokens, and the run "
+                          f"has {found}: mend dataset.fields or seq_len")
         if (info.group, info.group_count) != self._place:
-            raise Invalid(f"torchtitan counts this rank {self._place[0]} of {self._place[1]} that divide the batch, and the run {info.group} of "
-                          f"{info.group_count}: delivery.mesh has to be [pp, dp_replicate, dp_shard, cp, tp] with torchtitan's degrees, "
-                          "and delivery.data [dp_replicate, dp_shard]")
+            raise Invalid(f"torchtitan counts this rank {self._place[0]} of {self._place[1]} that divide the batch, and the run "
+                          f"{info.group} of {info.group_count}: delivery.mesh has to be [pp, dp_replicate, dp_shard, cp, tp] with "
+                          "torchtitan's degrees, and delivery.data [dp_replicate, dp_shard]")
 
     @staticmethod
     def _make(batch):

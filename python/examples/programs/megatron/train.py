@@ -37,7 +37,8 @@ class Own:
         if self.batches is None:
             ranks = parallel_state.get_data_parallel_world_size()
             sampler = Sampler(len(self.dataset), self.consumed, MICRO, parallel_state.get_data_parallel_rank(), ranks)
-            self.batches = iter(torch.utils.data.DataLoader(self.dataset, batch_sampler=sampler, num_workers=2, persistent_workers=True))
+            self.batches = iter(torch.utils.data.DataLoader(
+                self.dataset, batch_sampler=sampler, num_workers=2, persistent_workers=True))
         self.consumed += MICRO * parallel_state.get_data_parallel_world_size()
         return next(self.batches)
 

@@ -2,10 +2,10 @@
 
     data.py FOLDER [--scale N]
 
-FOLDER gets documents/ (written by Hugging Face's datasets, which torchtitan reads), tokenizer/ (a byte-level BPE), tokens.zarr and
-run.yaml. tokens.zarr has what torchtitan's loader makes of each document: `input` are its tokens without the last one, `labels` those
-without the first. Both halves of the documents fill equally many batches: torchtitan packs each rank's half by itself, and a rank that
-ends before the others breaks the training.
+FOLDER gets documents/ (written by Hugging Face's datasets, which torchtitan reads), tokenizer/ (a byte-level BPE), tokens.zarr
+and run.yaml. tokens.zarr has what torchtitan's loader makes of each document: `input` are its tokens without the last one,
+`labels` those without the first. Both halves of the documents fill equally many batches: torchtitan packs each rank's half by
+itself, and a rank that ends before the others breaks the training.
 """
 
 import argparse
