@@ -33,14 +33,13 @@ class Torchtitan(ProgramTest):
     def test_a_killed_training_goes_on_with_other_groups(self):
         """The checkpoint of two ranks that divide the batch goes on on two that share a model, which the own loader refuses."""
         checkpoints = os.path.join(self.folder, "checkpoints")
-        self.train("penstock", "--steps", STEPS, expect=EARLY)
+        self.train("penstock", "--steps", STEPS + 4, expect=EARLY)
         whole = self.steps(5)
         self.train("penstock", "--steps", STEPS, "--resume", checkpoints, "--kill-at", 6, expect=4)
         self.train("penstock", "--steps", STEPS, "--resume", checkpoints, expect=EARLY)
-        self.assertEqual(self.steps(), whole)
+        self.assertEqual(self.steps(), {sample for sample in whole if sample[0] <= STEPS})
         self.train("penstock", "--steps", STEPS + 4, "--resume", checkpoints, "--tensor-parallel", 2, options=TENSOR, expect=EARLY)
-        self.assertEqual(len(self.steps(STEPS + 1)), 4 * 16)
-        self.assertFalse({digest for _, digest in self.steps()} & {digest for _, digest in whole})
+        self.assertEqual(self.steps(), {sample for sample in whole if sample[0] > STEPS})
 
     def test_the_own_loader_refuses_other_groups(self):
         checkpoints = os.path.join(self.folder, "checkpoints")
