@@ -29,6 +29,12 @@ ENVIRONMENTS = {
     "annbatch": (["annbatch"], ["annbatch"], (3, 12)),
     "parquet": (["numpy", "zarr>=3", "pyarrow", "polars", "torch==2.13.0"], ["torch", "zarr", "pyarrow", "polars"], (3, 11)),
     "pyav": (["numpy", "zarr>=3", "av"], ["av", "zarr"], (3, 11)),
+    "torchtitan": (["torchtitan==0.3.0", "torch==2.13.0", "triton", "numpy", "zarr>=3"], ["torchtitan.trainer", "zarr"], (3, 11)),
+    "megatron": (["megatron-core==0.16.1", "torch==2.13.0", "numpy", "zarr>=3", "pybind11", "setuptools", "psutil"],
+                 ["megatron.core.datasets.gpt_dataset", "zarr", "psutil"], (3, 11)),
+    "loops": (["torch==2.13.0", "lightning==2.6.6", "accelerate==1.15.0", "transformers==5.24.0", "torchdata==0.11.0", "jax==0.10.2",
+               "flax==0.12.8", "optax==0.2.8", "numpy", "zarr>=3"],
+              ["lightning", "accelerate", "transformers", "torchdata", "jax", "flax", "optax"], (3, 11)),
     "streaming": (["mosaicml-streaming", "tensorstore"], ["streaming", "tensorstore"], (3, 9)),
     # scvi-tools 1.5.1 gives annbatch an argument that 0.3 has no more.
     "scvi": (["scvi-tools==1.5.1", "annbatch[torch,zarrs]==0.2.2", "zarr>=3"], ["scvi", "annbatch", "zarrs"], (3, 12)),

@@ -28,12 +28,12 @@ if not is_there("torch"):
 class LoopTest(LoopsTest):
     plain = None  # the weights of the plain loop
 
-    def start(self, program, *arguments, expect=0, settings=None, readers=1, options=()):
+    def start(self, program, *arguments, expect=0, readers=1, options=()):
         latents = {"dataset.uri": self.synth("loops", SAMPLES, videos=4), "batch.global_size": 16,
                    "delivery.trainers": TRAINERS, "dataset.fields.latents": "base_frames",
                    "dataset.fields.text": "clip_emb[segment_to_video]"}
         outcome = self.reader(
-            readers, {"order.epochs": EPOCHS, **(settings or latents)},
+            readers, {"order.epochs": EPOCHS, **latents},
             self.loop(os.path.join(LOOPS, program), *arguments), ["--quiet", *options],
             env=environment(**self.loop_environment, CHECKPOINTS=self.folder,
                             PRINTED=os.path.join(self.folder, "printed")))
@@ -133,15 +133,6 @@ class MoreLoops(LoopTest):
 
     def test_composer(self):
         self.agrees("with_composer.py", "composer")
-
-    def test_torchtitan(self):
-        if not is_there("torchtitan"):
-            self.skipTest("no torchtitan")
-        output = self.start("with_torchtitan.py", settings={
-            "dataset.uri": self.synth("tokens", 6400, layout="tokens", documents=8), "dataset.fields.tokens": "tokens",
-            "dataset.fields.tokens.steps": "0:65", "samples.stride": 64, "samples.pad_after": 1, "delivery.trainers": 1,
-            "batch.global_size": 10})
-        self.assertIn("20 batches of (10, 64), then 2 epochs are over", output)
 
 
 if __name__ == "__main__":
