@@ -38,8 +38,8 @@ RUN = """dataset:
     task_index: {array: task_index}
 samples:
   episodes: {ends: meta/episode_ends}
-  pad: {before: 1, after: 14}
-batch: {global_size: 32}
+  pad: {before: 1, after: 7}
+batch: {global_size: 32, last: drop}
 order: {seed: 17, epochs: 1000}
 delivery: {trainers: 2}
 """

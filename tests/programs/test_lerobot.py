@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""LeRobot: its diffusion policy on batches from Penstock, beside LeRobot's own loader on the same episodes."""
+
+import os
+import pathlib
+import shutil
+import unittest
+
+from program import ProgramTest
+
+STEPS = 8  # of an epoch, whose last one is not full
+
+
+class LeRobot(ProgramTest):
+    NAME = "lerobot"
+
+    def changed(self, *changes):
+        """A folder with the same episodes, and another run.yaml."""
+        folder = pathlib.Path(self.folder) / "changed"
+        shutil.copytree(self.data, folder)
+        text = (folder / "run.yaml").read_text(encoding="utf-8")
+        for before, after in changes:
+            self.assertIn(before, text)
+            text = text.replace(before, after)
+        (folder / "run.yaml").write_text(text, encoding="utf-8")
+        self.data = str(folder)
+
+    def test_an_epoch_has_the_same_samples(self):
+        self.train("own", "--steps", STEPS)
+        own = {digest for _, _, digest in self.samples()}
+        self.changed(("last: drop", "last: partial"))
+        self.train("penstock", "--steps", STEPS)
+        found = [digest for _, _, digest in self.samples()]
+        self.assertEqual(len(found), len(own))
+        self.assertEqual(set(found), own)
+
+    def test_a_killed_training_goes_on(self):
+        self.train("penstock", "--steps", 9)
+        whole = self.samples()
+        checkpoint = os.path.join(self.folder, "checkpoint")
+        self.train("penstock", "--steps", 9, "--checkpoint", checkpoint, "--kill-at", 4, expect=1)
+        self.train("penstock", "--steps", 9, "--resume", checkpoint)
+        self.assertEqual(self.samples(), [sample for sample in whole if sample[1] >= 3])
+
+    def test_fields_that_the_policy_does_not_want(self):
+        self.changed(('action: {array: action, steps: "-1:15"}', 'action: {array: action, steps: "0:15"}'))
+        self.assertIn("'action' with its delta_timestamps has samples of [16, 2], and the run has samples of [15, 2]: mend dataset.fields",
+                      self.train("penstock", expect=1))
+
+    def test_a_run_without_tasks(self):
+        self.changed(("  constants: [meta/tasks]\n", ""))
+        self.assertIn("no texts of tasks: write dataset.constants: [meta/tasks]", self.train("penstock", expect=1))
+
+
+if __name__ == "__main__":
+    unittest.main()
