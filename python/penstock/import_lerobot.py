@@ -3,7 +3,7 @@
 Columns of data/ become arrays, by import_parquet. A video becomes an array of pictures [frames, 3, height, width]: those that ffmpeg
 decodes. Beside them come meta/episode_ends and meta/tasks.
 
-DST.importing/.videos/N says that video feature N is written. After an interruption the same command decodes the others. At the end the
+DST.importing/.videos/done.N says that the pictures of feature N are written. After an interruption the same command decodes the others. At the end the
 folder becomes DST: so DST is whole as soon as it is there.
 """
 
@@ -47,7 +47,7 @@ def _json(path):
         with open(path, encoding="utf-8") as file:
             return json.load(file)
     except (OSError, ValueError) as error:
-        raise BadSource(f"{path}: {error}: name the folder of a LeRobot dataset, which has meta and data") from error
+        raise BadSource(f"{path}: {getattr(error, 'strerror', None) or error}: name the folder of a LeRobot dataset, which has meta and data") from error
 
 
 def _columns(paths, names, what):
@@ -132,12 +132,13 @@ class Robot:
     def check_rows(self, group):
         """The frames that were imported are those of the episodes, in their order."""
         wanted = np.repeat(np.arange(len(self.ends)), self.told["length"])
-        for name, of in (("episode_index", wanted), ("index", np.arange(len(wanted)))):
-            found = group[name][:]
-            bad = np.flatnonzero(found != of) if len(found) == len(of) else [min(len(found), len(of))]
+        count = len(group["index"])
+        if count != len(wanted):
+            raise BadSource(f"{self._path('data')}: {count} rows, and meta/episodes says {len(wanted)}: the dataset is not whole")
+        for name, of in (("episode_index", wanted), ("index", np.arange(count))):
+            bad = np.flatnonzero(group[name][:] != of)
             if len(bad):
-                raise BadSource(f"{self._path('data')}: at frame {bad[0]} of {len(found)} column '{name}' is not what meta/episodes says: the "
-                                "dataset is not whole")
+                raise BadSource(f"{self._path('data')}: at row {bad[0]} column '{name}' is not what meta/episodes says: the dataset is not whole")
         if group["task_index"][:].max() >= len(self.tasks):
             raise BadSource(f"{self._path('data')}: frames have more tasks than the {len(self.tasks)} of meta/tasks.parquet: the dataset is not whole")
 
@@ -237,6 +238,28 @@ def _import_columns(robot, folder, options):
     import_parquet.run(wanted, tell=False)
 
 
+def _begin(robot, folder, options):
+    """Has the columns in the folder, unless an earlier call did that. Returns the journal."""
+    journal = os.path.join(folder, ".videos")
+    path = os.path.join(journal, "plan")
+    plan = json.dumps([os.path.abspath(robot.folder), os.stat(robot._path("meta/info.json")).st_mtime_ns, options.chunk_rows])
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            if file.read() != plan:
+                raise import_parquet.Failed(f"{folder}: begun from another dataset or with other options: remove the folder, or name another destination")
+        return journal
+    shutil.rmtree(folder, ignore_errors=True)
+    _import_columns(robot, folder, options)
+    try:
+        robot.check_rows(zarr.open_group(folder, mode="a"))
+    except BadSource:
+        shutil.rmtree(folder)
+        raise
+    os.makedirs(journal)
+    import_parquet._write_whole(path, plan)
+    return journal
+
+
 def run(options):
     warnings.filterwarnings("ignore", message="Consolidated metadata")  # Penstock reads it
     began = time.monotonic()
@@ -244,17 +267,10 @@ def run(options):
     if not destination or os.path.exists(destination):
         raise import_parquet.Failed(f"DST is {options.destination!r}: name a folder that does not exist yet")
     robot = Robot(options.source)
-    folder = destination + ".robot"
-    journal = os.path.join(folder, ".videos")
-    if not os.path.exists(folder):
-        _import_columns(robot, folder, options)
-    elif not os.path.exists(journal):
-        raise import_parquet.Failed(f"{folder}: not the rest of an earlier import: remove the folder, or name another destination")
-    group = zarr.open_group(folder, mode="a")
-    robot.check_rows(group)
-    os.makedirs(journal, exist_ok=True)
+    folder = destination + ".importing"
+    journal = _begin(robot, folder, options)
     for name in robot.videos:
-        done = os.path.join(journal, name)
+        done = os.path.join(journal, f"done.{name}")
         if not os.path.exists(done):
             _write_video(folder, robot, name, options)
             import_parquet._write_whole(done, "")
