@@ -132,7 +132,7 @@ class Robot:
     def check_rows(self, group):
         """The frames that were imported are those of the episodes, in their order."""
         wanted = np.repeat(np.arange(len(self.ends)), self.told["length"])
-        count = len(group["index"])
+        count = group["index"].shape[0]
         if count != len(wanted):
             raise BadSource(f"{self._path('data')}: {count} rows, and meta/episodes says {len(wanted)}: the dataset is not whole")
         for name, of in (("episode_index", wanted), ("index", np.arange(count))):

@@ -41,7 +41,7 @@ samples:
   pad: {before: 1, after: 7}
 batch: {global_size: 32, last: drop}
 order: {seed: 17, epochs: 1000}
-delivery: {trainers: 2}
+delivery: {trainers: 2, connect_timeout: 10min}
 """
 
 
