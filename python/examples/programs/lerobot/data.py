@@ -39,9 +39,9 @@ RUN = """dataset:
 samples:
   episodes: {ends: meta/episode_ends}
   pad: {before: 1, after: 7}
-batch: {global_size: 32, last: drop}
+batch: {global_size: 32}
 order: {seed: 17, epochs: 1000}
-delivery: {trainers: 2, connect_timeout: 10min}
+delivery: {trainers: 2, connect_timeout: 600}
 """
 
 
