@@ -40,7 +40,7 @@ samples:
   episodes: {ends: meta/episode_ends}
   pad: {before: 1, after: 7}
 batch: {global_size: 32}
-order: {seed: 17, epochs: 1000}
+order: {seed: 17, epochs: 2}
 delivery: {trainers: 2, connect_timeout: 600}
 """
 

@@ -29,7 +29,7 @@ from lerobot.policies.diffusion.modeling_diffusion import DiffusionPolicy  # noq
 from lerobot.policies.factory import make_pre_post_processors  # noqa: E402
 from lerobot.utils.train_utils import load_training_state, save_training_state  # noqa: E402
 
-NAME, BATCH = "penstock/robot", 16
+NAME, BATCH, EPOCHS = "penstock/robot", 16, 2  # epochs as in run.yaml
 STATE = "loader.json"  # beside LeRobot's training state
 RECORDED = ("index", "frame_index", "episode_index", "timestamp", "observation.images.top", "observation.state", "action",
             "observation.images.top_is_pad", "observation.state_is_pad", "action_is_pad")
@@ -55,7 +55,7 @@ class Own:
             dataset, num_workers=workers, batch_size=BATCH, sampler=sampler, prefetch_factor=2 if workers else None))
 
     def epochs(self):
-        while True:
+        for _ in range(EPOCHS):
             yield self.loader
 
     def close(self):
@@ -86,7 +86,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--loader", choices=("own", "penstock"), required=True)
-    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--steps", type=int, default=10**6)
     parser.add_argument("--workers", type=int, default=4, help="of LeRobot's loader; its default is 4")
     parser.add_argument("--checkpoint", type=pathlib.Path, help="a folder to save in, before --kill-at")
     parser.add_argument("--kill-at", type=int, help="the step that a process dies in")
