@@ -16,6 +16,15 @@ from penstock import Invalid
 TASKS = "meta/tasks"
 
 
+class Batch(penstock.torch.Batch):
+    __slots__ = ()
+
+    def copy_out(self):
+        task = self.pop("task")
+        super().copy_out()
+        self["task"] = task
+
+
 class Loader(penstock.torch.Loader):
     """penstock.torch.Loader, with LeRobot's names. `metadata`: a LeRobotDatasetMetadata, of any version of LeRobot; the other arguments are
     those of penstock.torch.Loader."""
@@ -50,6 +59,7 @@ class Loader(penstock.torch.Loader):
         batch = super()._next()
         if batch is None:
             return None
+        batch.__class__ = Batch
         valid = batch.valid_of
         for name in self._padded:
             batch[f"{name}_is_pad"] = ~valid[name] if name in valid else batch[name].new_zeros(batch[name].shape[:2], dtype=bool)
