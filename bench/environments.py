@@ -20,7 +20,10 @@ ENVIRONMENTS = {
     "insitubatch": (["insitubatch"], ["insitubatch"], (3, 12)),
     "xbatcher": (["numpy", "zarr>=3", "torch==2.13.0", "xarray", "xbatcher"], ["torch", "zarr", "xbatcher"], (3, 11)),
     "robomimic": (["robomimic", "zarr>=3"], ["robomimic.utils.dataset", "zarr"], (3, 11)),
-    "lerobot": (["lerobot", "zarr>=3"], ["lerobot.datasets.lerobot_dataset", "zarr"], (3, 11)),
+    "lerobot": (["torch==2.13.0", "torchvision==0.28.0", "torchcodec==0.13.0", "datasets>=4,<5", "diffusers<0.36", "huggingface-hub<0.36",
+                 "accelerate>=1.10,<2", "einops<0.9", "av>=15,<16", "jsonlines", "packaging<26", "draccus==0.10.0", "gymnasium<2",
+                 "termcolor", "deepdiff", "imageio[ffmpeg]", "opencv-python-headless<4.13", "pyserial", "zarr>=3", "numpy"],
+                ["lerobot", "torchcodec", "zarr"], (3, 11)),
     "dlio": (["numpy<2", "torch==2.13.0", "tensorstore", "mpi4py", "hydra-core", "omegaconf", "pandas", "psutil", "h5py", "Pillow"],
              ["torch", "tensorstore", "mpi4py", "hydra", "h5py", "pandas"], (3, 9)),
     "singlecell": (["numpy", "zarr>=3", "anndata", "scipy", "scDataset", "torch==2.13.0"],
@@ -40,8 +43,8 @@ ENVIRONMENTS = {
     "scvi": (["scvi-tools==1.5.1", "annbatch[torch,zarrs]==0.2.2", "zarr>=3"], ["scvi", "annbatch", "zarrs"], (3, 12)),
     "monai": (["monai==1.6.1", "pytorch-ignite", "ome-zarr==0.18.0", "torch==2.13.0"], ["monai.engines", "ignite", "ome_zarr"], (3, 11)),
 }
-# Installed without what they require: DLIO names TensorFlow and DALI, of which a run with PyTorch needs nothing.
-ALONE = {"dlio": ["dlio_benchmark==2.0.0", "pydftracer==1.0.2"]}
+# Installed without what they require: DLIO names TensorFlow and DALI, of which a run with PyTorch needs nothing; LeRobot an older PyTorch.
+ALONE = {"dlio": ["dlio_benchmark==2.0.0", "pydftracer==1.0.2"], "lerobot": ["lerobot==0.4.4"]}
 LAST_MINOR = 20
 
 

@@ -20,6 +20,7 @@ import json
 import os
 import pathlib
 import shutil
+import sys
 import time
 
 import numpy
@@ -171,6 +172,8 @@ def write_lerobot(path, arguments):
 
 def lerobot_rates(arguments):
     os.environ["HF_HUB_OFFLINE"] = "1"
+    sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "python/examples/programs/lerobot"))
+    import vision  # noqa: F401
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
     path = written(arguments.work / f"{pathlib.Path(arguments.dataset).stem}-{arguments.frames}.lerobot", lambda part: write_lerobot(part, arguments))

@@ -135,9 +135,11 @@ def describe(name, dtype, where):
 
 
 class Source:
-    """All files. `columns`: name -> Column, in the first file's order, Hive folders last."""
+    """All files. `columns`: name -> Column, in the first file's order, Hive folders last. `lengths`: {name: how many items each list of
+    the column has}."""
 
-    def __init__(self, paths, columns=None, exclude=(), renames=None):
+    def __init__(self, paths, columns=None, exclude=(), renames=None, lengths=None):
+        self._lengths = lengths or {}
         self.files = find_files(paths)
         self.blocks = []
         self.columns = {}
@@ -186,12 +188,17 @@ class Source:
             if names.count(name) > 1:
                 raise BadSource(f"{path}: {names.count(name)} columns have the name {name!r}: rename them in the file, or leave them out with --exclude")
             if name in schema.names:
-                self.columns[name] = describe(name, schema.field(name).type, f"{path}: column '{name}'")
+                self.columns[name] = self._of_length(describe(name, schema.field(name).type, f"{path}: column '{name}'"))
             elif self._folder_types[name]:
                 self.columns[name] = Column(name, "int64")
             else:
                 self.columns[name] = Column(name, "uint8", ragged=True, text=True, attributes={"encoding": "utf-8"})
         return {name: schema.field(name).type for name in names if name in schema.names}
+
+    def _of_length(self, column):
+        if column.name in self._lengths and column.ragged and not column.text:
+            return replace(column, ragged=False, item_shape=(self._lengths[column.name], *column.item_shape))
+        return column
 
     def _add(self, path):
         file = _open(path)
@@ -253,6 +260,10 @@ class Source:
                 f"{block.path}: column '{name}' has {nulls} null{'s' if nulls > 1 else ''} in row group {block.row_group} (rows from "
                 f"{block.row_in_file} on): arrays have no nulls: fill them beforehand, or leave the column out with --exclude"
             )
+        if name in self._lengths and (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
+            others = np.flatnonzero(lengths_of(array) != self._lengths[name])
+            if len(others):
+                raise BadValue(f"{place(block, int(others[0]))}: column '{name}' has a list of {lengths_of(array)[others[0]]} items, not {self._lengths[name]}")
         return array
 
 

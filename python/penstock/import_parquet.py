@@ -373,7 +373,8 @@ def _write(source, outputs, folder, destination, options):
     return indices, source.row_count if counts is None else len(counts), len(parts), len(done)
 
 
-def run(options):
+def run(options, tell=True):
+    """`options` of parse(); tell: what there is now, and its fields."""
     warnings.filterwarnings("ignore", message="Consolidated metadata")  # Penstock reads it
     began = time.monotonic()
     destination = options.destination.rstrip("/")
@@ -381,7 +382,7 @@ def run(options):
         raise Failed(f"DST is {options.destination!r}: name a folder that does not exist yet")
     if os.path.exists(destination):
         raise Failed(f"{destination}: exists already: name another destination, or remove it")
-    source = Source(options.files, options.columns, options.exclude, options.rename)
+    source = Source(options.files, options.columns, options.exclude, options.rename, getattr(options, "lengths", None))
     if options.window:
         check_window(source, options)
     _check_casts(source, options.cast)
@@ -396,6 +397,8 @@ def run(options):
     shutil.rmtree(os.path.join(folder, ".journal"))
     zarr.consolidate_metadata(folder)
     os.rename(folder, destination)
+    if not tell:
+        return
     source_bytes = sum(os.path.getsize(p) for p in source.files)
     print(
         f"{samples:,} sample{'s' if samples != 1 else ''} of {source.row_count:,} rows in {len(source.files)} file{'s' if len(source.files) > 1 else ''}: "
@@ -406,25 +409,29 @@ def run(options):
 
 
 def main(arguments=None):
-    options = parse(arguments)
+    return guarded("penstock import parquet", run, parse(arguments))
+
+
+def guarded(name, work, options):
+    """The exit code of work(options); a failure is told on standard error."""
+
+    def say(message, code):
+        print(f"{name}: {message}", file=sys.stderr)
+        return code
+
     try:
-        run(options)
+        work(options)
     except BadSource as error:
-        return _say(error, EXIT_FINAL)
+        return say(error, EXIT_FINAL)
     except Failed as error:
-        return _say(error, error.code)
+        return say(error, error.code)
     except KeyboardInterrupt:
-        return _say("interrupted: the same command goes on", EXIT_FAILED)
+        return say("interrupted: the same command goes on", EXIT_FAILED)
     except OSError as error:
-        return _say(f"{error}: the same command goes on once the cause is gone", EXIT_FAILED)
+        return say(f"{error}: the same command goes on once the cause is gone", EXIT_FAILED)
     except MemoryError:
-        return _say("out of memory: the same command goes on, with fewer --processes", EXIT_FAILED)
+        return say("out of memory: the same command goes on, with fewer --processes", EXIT_FAILED)
     return 0
-
-
-def _say(message, code):
-    print(f"penstock import parquet: {message}", file=sys.stderr)
-    return code
 
 
 if __name__ == "__main__":

@@ -146,7 +146,7 @@ class Kinds(Case):
     def test_lerobot(self):
         kind_stores.lerobot(self.folder / "robot")
         for more in (), ("--write", "run.yaml"):
-            self.refuse(1, "it looks like a LeRobot dataset: 'penstock import parquet'", "inspect", "robot", *more)
+            self.refuse(1, "it looks like a LeRobot dataset: 'penstock import lerobot'", "inspect", "robot", *more)
         self.assertFalse((self.folder / "run.yaml").exists())
 
 

@@ -24,12 +24,15 @@ foreach(part encode encode_long)
 endforeach()
 set_tests_properties(python.encode_long PROPERTIES LABELS "python;long" TIMEOUT 900 ENVIRONMENT PENSTOCK_TEST_LONG=1)
 
-# penstock import parquet against pyarrow; a Python without pyarrow and zarr-python 3 skips, saying why.
+# penstock import parquet against pyarrow, and lerobot; a Python without pyarrow and zarr-python 3 (lerobot: and without ffmpeg) skips,
+# saying why.
 if(PENSTOCK_ZARR3_PYTHON)
-  add_test(NAME python.import_parquet
-    COMMAND ${PENSTOCK_ZARR3_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_import_parquet.py
-            --penstock $<TARGET_FILE:penstock-cli>)
-  set_tests_properties(python.import_parquet PROPERTIES LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+  foreach(format parquet lerobot)
+    add_test(NAME python.import_${format}
+      COMMAND ${PENSTOCK_ZARR3_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_import_${format}.py
+              --penstock $<TARGET_FILE:penstock-cli>)
+    set_tests_properties(python.import_${format} PROPERTIES LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+  endforeach()
 endif()
 
 # Ranges of dates by brute force, and by xarray; a Python without zarr-python 3 skips, saying why.

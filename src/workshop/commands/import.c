@@ -1,5 +1,5 @@
 /* `penstock import`: other formats become Zarr datasets. pyarrow reads Parquet, so that this
- * command hands over to a Python program, python/penstock/import_parquet.py. Main thread. */
+ * command hands over to a Python program, python/penstock/import_FORMAT.py. Main thread. */
 #include "cli/common/cli.h"
 #include "cli/common/options.h"
 #include "workshop/commands/commands.h"
@@ -10,20 +10,23 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Runs the module, or says what is missing. */
+/* Runs the module of the format that the first argument names, or says what is missing. */
 static const char program[] =
-    "import sys\n"
+    "import importlib, sys\n"
+    "name = sys.argv.pop(1)\n"
     "try:\n"
-    "    from penstock.import_parquet import main\n"
+    "    main = importlib.import_module(f'penstock.import_{name}').main\n"
     "except ImportError as error:\n"
     "    needs = '' if sys.version_info >= (3, 9) else ', which is older than 3.9'\n"
-    "    print(f'penstock import parquet: {sys.executable}{needs}: {error}: install Penstock for "
+    "    print(f'penstock import {name}: {sys.executable}{needs}: {error}: install Penstock for "
     "'\n"
     "          'Python with pyarrow, zarr 3 or later and NumPy (pip install pyarrow zarr), or "
     "'\n"
     "          'name a Python that has them in PENSTOCK_PYTHON', file=sys.stderr)\n"
     "    sys.exit(4)\n"
     "sys.exit(main())\n";
+
+static const char *const formats[] = {"parquet", "lerobot"};
 
 struct options {
     const char *format;
@@ -33,9 +36,9 @@ static const char help[] =
     "Write files of another format as a Zarr dataset for training."
     "\v"
     "FORMAT is parquet: files or folders of Parquet. A row is a sample, or, with --window KEY, all "
-    "rows that follow one another with the same KEY are. 'penstock import parquet --help' lists "
-    "the "
-    "options.\n"
+    "rows that follow one another with the same KEY are. Or FORMAT is lerobot: the folder of a "
+    "LeRobot dataset (v3), whose columns become arrays, and whose videos arrays of pictures, as "
+    "the program ffmpeg decodes them. 'penstock import FORMAT --help' lists the options.\n"
     "\n"
     "Python does the work, with pyarrow and zarr 3 or later: pip install pyarrow zarr. The "
     "interpreter is python3, or PENSTOCK_PYTHON where that is set.\n"
@@ -47,14 +50,15 @@ static const char help[] =
     "Examples:\n"
     "  penstock import parquet documents.parquet documents.zarr\n"
     "  penstock import parquet recordings/ events.zarr --window window_id --group events "
-    "--cast x=uint16,y=uint16\n";
+    "--cast x=uint16,y=uint16\n"
+    "  penstock import lerobot pusht/ pusht.zarr\n";
 
 static const struct cli_command command = {
     .help = help,
     .arguments = "FORMAT FILE... DST",
     .argument_offsets = {offsetof(struct options, format)},
     .argument_count = 1,
-    .missing = "which format? There is parquet",
+    .missing = "which format? There are parquet and lerobot",
 };
 
 /* Returns only where Python does not start. */
@@ -85,10 +89,11 @@ int cli_import(int argc, char **argv)
 {
     struct options options = {0};
     struct error err;
-    if (argc > 1 && strcmp(argv[1], "parquet") == 0)
-        return run_python(argc - 2, argv + 2);
+    for (size_t i = 0; argc > 1 && i < sizeof formats / sizeof *formats; i++)
+        if (strcmp(argv[1], formats[i]) == 0)
+            return run_python(argc - 1, argv + 1);
     cli_parse(&command, argc, argv, &options);
-    error_set(&err, STATUS_INVALID, "the format '%s' is not known: there is parquet",
+    error_set(&err, STATUS_INVALID, "the format '%s' is not known: there are parquet and lerobot",
               options.format);
     return cli_fail("penstock import", &err);
 }

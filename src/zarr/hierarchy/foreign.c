@@ -24,11 +24,7 @@ static const struct {
      "an Icechunk repository: write icechunk:// before its path, or icechunk+ before its uri"},
     {{"refs/branch.main/ref.json"},
      "an Icechunk repository: write icechunk:// before its path, or icechunk+ before its uri"},
-    {{"meta/info.json"},
-     "a LeRobot dataset: 'penstock import parquet' makes a dataset of its folder data, in which "
-     "samples.episodes_id: episode_index tells episodes. Videos are not read: write their frames "
-     "as "
-     "an array with an item for each row, of a store that the field names by store"},
+    {{"meta/info.json"}, "a LeRobot dataset: 'penstock import lerobot' makes a dataset of it"},
     {{"attributes.json"}, "an N5 container, which is not read: write its arrays to a Zarr store"},
     {{"meta"},
      "an array of Zarr version 1, which is not read: write the array anew with Zarr 2 or 3"},
