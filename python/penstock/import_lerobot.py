@@ -47,7 +47,9 @@ def _json(path):
         with open(path, encoding="utf-8") as file:
             return json.load(file)
     except (OSError, ValueError) as error:
-        raise BadSource(f"{path}: {getattr(error, 'strerror', None) or error}: name the folder of a LeRobot dataset, which has meta and data") from error
+        raise BadSource(
+            f"{path}: {getattr(error, 'strerror', None) or error}: name the folder of a LeRobot dataset, which has meta and data"
+        ) from error
 
 
 def _columns(paths, names, what):
@@ -58,7 +60,9 @@ def _columns(paths, names, what):
             found = pq.read_schema(path).names
             for name in names:
                 if name not in found:
-                    raise BadSource(f"{path}: no column '{name}', which tells {what}: the dataset is not whole, or not of LeRobot {VERSION}")
+                    raise BadSource(
+                        f"{path}: no column '{name}', which tells {what}: the dataset is not whole, or not of LeRobot {VERSION}"
+                    )
             parts.append(pq.read_table(path, columns=list(names)))
         except (pa.ArrowException, OSError) as error:
             raise BadSource(f"{path}: not a Parquet file that pyarrow can read: {error}") from error
@@ -77,13 +81,17 @@ class Robot:
         info = _json(self._path("meta/info.json"))
         version = info.get("codebase_version")
         if version != VERSION:
-            raise BadSource(f"{folder}: a LeRobot dataset of version {version}, and {VERSION} is read: convert it by "
-                            f"python -m lerobot.datasets.v30.convert_dataset_v21_to_v30")
+            raise BadSource(
+                f"{folder}: a LeRobot dataset of version {version}, and {VERSION} is read: convert it by "
+                f"python -m lerobot.datasets.v30.convert_dataset_v21_to_v30"
+            )
         self.rate, self.features = info["fps"], info["features"]
         self.video_path = info.get("video_path")
         for name, feature in self.features.items():
             if feature["dtype"] == "image":
-                raise BadSource(f"{folder}: feature '{name}' is of pictures within Parquet, which are not read: record the dataset with videos")
+                raise BadSource(
+                    f"{folder}: feature '{name}' is of pictures within Parquet, which are not read: record the dataset with videos"
+                )
         self.videos = [name for name, feature in self.features.items() if feature["dtype"] == "video"]
         self.columns = [name for name in self.features if name not in self.videos]
         self._read_episodes(info)
@@ -98,11 +106,15 @@ class Robot:
         order = np.argsort(told["episode_index"], kind="stable")
         self.told = {name: values[order] for name, values in told.items()}
         if self.told["episode_index"].tolist() != list(range(len(order))):
-            raise BadSource(f"{self._path('meta/episodes')}: episodes are not those from 0 to {len(order) - 1}, each once: the dataset is not whole")
+            raise BadSource(
+                f"{self._path('meta/episodes')}: episodes are not those from 0 to {len(order) - 1}, each once: the dataset is not whole"
+            )
         self.ends = np.cumsum(self.told["length"]).astype("i8")
         if len(order) == 0 or self.ends[-1] != info.get("total_frames"):
-            raise BadSource(f"{self._path('meta/episodes')}: the episodes have {self.ends[-1] if len(order) else 0} frames, and meta/info.json says "
-                            f"{info.get('total_frames')}: the dataset is not whole")
+            raise BadSource(
+                f"{self._path('meta/episodes')}: the episodes have {self.ends[-1] if len(order) else 0} frames, and meta/info.json says "
+                f"{info.get('total_frames')}: the dataset is not whole"
+            )
 
     def _tasks(self):
         """uint8 [tasks, bytes]: texts, with zeros behind them."""
@@ -138,9 +150,13 @@ class Robot:
         for name, of in (("episode_index", wanted), ("index", np.arange(count))):
             bad = np.flatnonzero(group[name][:] != of)
             if len(bad):
-                raise BadSource(f"{self._path('data')}: at row {bad[0]} column '{name}' is not what meta/episodes says: the dataset is not whole")
+                raise BadSource(
+                    f"{self._path('data')}: at row {bad[0]} column '{name}' is not what meta/episodes says: the dataset is not whole"
+                )
         if group["task_index"][:].max() >= len(self.tasks):
-            raise BadSource(f"{self._path('data')}: frames have more tasks than the {len(self.tasks)} of meta/tasks.parquet: the dataset is not whole")
+            raise BadSource(
+                f"{self._path('data')}: frames have more tasks than the {len(self.tasks)} of meta/tasks.parquet: the dataset is not whole"
+            )
 
 
 def _run_ffmpeg(words, **more):
@@ -152,14 +168,18 @@ def _run_ffmpeg(words, **more):
 
 def _check_size(path, shape):
     """Of what ffmpeg is going to give; `shape`: height, width, colours."""
-    with _run_ffmpeg(["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "stream=width,height", "-of", "csv=p=0", path],
-                     stderr=subprocess.STDOUT) as probe:
+    with _run_ffmpeg(
+        ["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "stream=width,height", "-of", "csv=p=0", path],
+        stderr=subprocess.STDOUT,
+    ) as probe:
         said = probe.stdout.read().decode(errors="replace").strip()
     if probe.returncode != 0 or not said:
         raise BadSource(f"{path}: no video that FFmpeg reads: {' '.join(said.split()) or 'it has no pictures'}")
     wanted = f"{shape[1]},{shape[0]}"
     if said.rstrip(",") != wanted or shape[2] != 3:
-        raise BadSource(f"{path}: pictures of {said.replace(',', ' x ')} pixels, and meta/info.json says {wanted.replace(',', ' x ')} with {shape[2]} colours")
+        raise BadSource(
+            f"{path}: pictures of {said.replace(',', ' x ')} pixels, and meta/info.json says {wanted.replace(',', ' x ')} with {shape[2]} colours"
+        )
 
 
 def decoded(video, shape, most):
@@ -167,22 +187,41 @@ def decoded(video, shape, most):
     _check_size(video.path, shape)
     count = max(first - begin + end for first, begin, end in video.episodes)
     size = int(np.prod(shape))
-    words = ["ffmpeg", "-v", "error", "-nostdin", "-i", video.path, "-map", "0:v:0", "-fps_mode", "passthrough", "-f", "rawvideo",
-             "-pix_fmt", "rgb24", "-"]
+    words = [
+        "ffmpeg",
+        "-v",
+        "error",
+        "-nostdin",
+        "-i",
+        video.path,
+        "-map",
+        "0:v:0",
+        "-fps_mode",
+        "passthrough",
+        "-f",
+        "rawvideo",
+        "-pix_fmt",
+        "rgb24",
+        "-",
+    ]
     with tempfile.TemporaryFile() as said, _run_ffmpeg(words, stderr=said) as ffmpeg:
         try:
             at = 0
             for first, begin, end in video.episodes:
                 if at != first:
-                    raise BadSource(f"{video.path}: the episode of frame {begin} begins with the video's frame {first}, and the one before ends with "
-                                    f"{at}: meta/episodes does not fit the video")
+                    raise BadSource(
+                        f"{video.path}: the episode of frame {begin} begins with the video's frame {first}, and the one before ends with "
+                        f"{at}: meta/episodes does not fit the video"
+                    )
                 while begin < end:
                     pixels = ffmpeg.stdout.read(min(most, end - begin) * size)
                     whole = len(pixels) // size
                     if whole == 0:
                         said.seek(0)
                         why = " ".join(said.read(1000).decode(errors="replace").split())
-                        raise BadSource(f"{video.path}: {at} frames, and meta/episodes says {count}{': ' + why if why else ''}: the dataset is not whole")
+                        raise BadSource(
+                            f"{video.path}: {at} frames, and meta/episodes says {count}{': ' + why if why else ''}: the dataset is not whole"
+                        )
                     pictures = np.frombuffer(pixels, "u1", whole * size).reshape(whole, *shape)
                     yield begin, pictures.transpose(0, 3, 1, 2)
                     begin, at = begin + whole, at + whole
@@ -197,31 +236,53 @@ def _write_video(folder, robot, name, options):
     shape, count = tuple(robot.features[name]["shape"]), int(robot.ends[-1])
     chunk = min(options.chunk_rows or 8, count)
     array = zarr.create_array(
-        store=folder, name=name, shape=(count, shape[2], *shape[:2]), chunks=(chunk, shape[2], *shape[:2]), dtype="u1", fill_value=0,
-        compressors=zarr.codecs.BloscCodec(cname="zstd", clevel=3, shuffle="noshuffle"), overwrite=True)
+        store=folder,
+        name=name,
+        shape=(count, shape[2], *shape[:2]),
+        chunks=(chunk, shape[2], *shape[:2]),
+        dtype="u1",
+        fill_value=0,
+        compressors=zarr.codecs.BloscCodec(cname="zstd", clevel=3, shuffle="noshuffle"),
+        overwrite=True,
+    )
     run = chunk * max(1, import_parquet.PART_BYTES // 4 // (chunk * int(np.prod(shape))))
     waiting, waiting_count, at = [], 0, 0
     progress = import_parquet.Progress(f"decoding {name}", count)
     for video in robot.files_of(name):
         for begin, pictures in decoded(video, shape, run):
             if begin != at + waiting_count:
-                raise BadSource(f"{video.path}: frame {begin} follows frame {at + waiting_count - 1}: episodes are not in the order of their videos")
+                raise BadSource(
+                    f"{video.path}: frame {begin} follows frame {at + waiting_count - 1}: episodes are not in the order of their videos"
+                )
             waiting, waiting_count = [*waiting, pictures], waiting_count + len(pictures)
             if waiting_count >= run or begin + len(pictures) == count:
                 now = np.concatenate(waiting)
                 end = count if at + waiting_count == count else at + waiting_count // chunk * chunk
-                array[at:end] = now[:end - at]
-                if not np.array_equal(array[at:end], now[:end - at]):
-                    raise import_parquet.FailedForNow(f"{name}: frames {at} to {end} read otherwise than they were written: is the disk sound?")
+                array[at:end] = now[: end - at]
+                if not np.array_equal(array[at:end], now[: end - at]):
+                    raise import_parquet.FailedForNow(
+                        f"{name}: frames {at} to {end} read otherwise than they were written: is the disk sound?"
+                    )
                 progress.add(end - at)
-                waiting, waiting_count, at = [now[end - at:]], len(now) - (end - at), end
+                waiting, waiting_count, at = [now[end - at :]], len(now) - (end - at), end
     progress.end()
 
 
 def _fields(robot, destination):
-    fields = [f"    {_word(name)}: {{array: {_word(name)}{', mean: 0, std: 255' if name in robot.videos else ''}}}" for name in robot.features]
-    return "\n".join(["dataset:", f"  uri: {_word(destination)}", "  constants: [meta/tasks]", "  fields:", *fields,
-                      "samples: {episodes: {ends: meta/episode_ends}}"])
+    fields = [
+        f"    {_word(name)}: {{array: {_word(name)}{', mean: 0, std: 255' if name in robot.videos else ''}}}"
+        for name in robot.features
+    ]
+    return "\n".join(
+        [
+            "dataset:",
+            f"  uri: {_word(destination)}",
+            "  constants: [meta/tasks]",
+            "  fields:",
+            *fields,
+            "samples: {episodes: {ends: meta/episode_ends}}",
+        ]
+    )
 
 
 def _shapes(robot):
@@ -246,7 +307,9 @@ def _begin(robot, folder, options):
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             if file.read() != plan:
-                raise import_parquet.Failed(f"{folder}: begun from another dataset or with other options: remove the folder, or name another destination")
+                raise import_parquet.Failed(
+                    f"{folder}: begun from another dataset or with other options: remove the folder, or name another destination"
+                )
         return journal
     shutil.rmtree(folder, ignore_errors=True)
     _import_columns(robot, folder, options)
@@ -279,9 +342,11 @@ def run(options):
     shutil.rmtree(journal)
     zarr.consolidate_metadata(folder)
     os.rename(folder, destination)
-    print(f"{robot.ends[-1]:,} frames of {len(robot.ends)} episodes, {len(robot.videos)} videos of each: "
-          f"{import_parquet._stored_bytes(robot.folder) / 1e6:,.1f} MB of LeRobot, {import_parquet._stored_bytes(destination) / 1e6:,.1f} MB of Zarr, "
-          f"{time.monotonic() - began:.1f} s")
+    print(
+        f"{robot.ends[-1]:,} frames of {len(robot.ends)} episodes, {len(robot.videos)} videos of each: "
+        f"{import_parquet._stored_bytes(robot.folder) / 1e6:,.1f} MB of LeRobot, {import_parquet._stored_bytes(destination) / 1e6:,.1f} MB of Zarr, "
+        f"{time.monotonic() - began:.1f} s"
+    )
     print(_fields(robot, options.destination))
 
 
@@ -291,7 +356,8 @@ def parse(arguments):
         description="Write a LeRobot dataset (v3: Parquet and MP4) as a Zarr dataset for training: each column an array, each camera an array of "
         "pictures [frames, 3, height, width] in uint8, as ffmpeg decodes them, and meta/episode_ends and meta/tasks.",
         epilog="After an interruption the same command goes on. DST is there once it is whole. At the end the fields are printed for the run's "
-        "configuration. Exit code: 0 done; 1 failed, and the same command can go on; 4 failed, and will fail again.\n")
+        "configuration. Exit code: 0 done; 1 failed, and the same command can go on; 4 failed, and will fail again.\n",
+    )
     parser.add_argument("source", metavar="FOLDER", help="of the dataset, which has meta, data and videos")
     parser.add_argument("destination", metavar="DST", help="folder of the Zarr dataset, which does not exist yet")
     parser.add_argument("--chunk-rows", metavar="N", type=_positive, help="pictures of a chunk (8)")
