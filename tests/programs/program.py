@@ -56,5 +56,6 @@ class ProgramTest(JobTest):
         found = []
         for path in glob.glob(os.path.join(self.folder, "record.*")):
             rank = int(path.rpartition(".")[2])
-            found += [(rank, int(step), digest) for step, digest in map(str.split, open(path, encoding="ascii"))]
+            with open(path, encoding="ascii") as file:
+                found += [(rank, int(step), digest) for step, digest in map(str.split, file)]
         return sorted(found, key=lambda line: (line[1], line[0]))
