@@ -29,10 +29,16 @@ ENVIRONMENTS = {
     "annbatch": (["annbatch"], ["annbatch"], (3, 12)),
     "parquet": (["numpy", "zarr>=3", "pyarrow", "polars", "torch==2.13.0"], ["torch", "zarr", "pyarrow", "polars"], (3, 11)),
     "pyav": (["numpy", "zarr>=3", "av"], ["av", "zarr"], (3, 11)),
+    "anemoi": (["numpy", "zarr<=2.18.7", "torch==2.13.0", "anemoi-datasets==0.5.47", "netcdf4", "xarray", "pytorch-lightning", "hydra-core",
+                "einops", "torch-geometric", "torchinfo", "numba", "nvidia-ml-py", "matplotlib", "cartopy", "datashader", "distinctipy",
+                "pyshtools", "plotly", "scikit-learn", "typeguard"],
+               ["torch", "zarr", "anemoi.datasets", "anemoi.training"], (3, 11)),
     "streaming": (["mosaicml-streaming", "tensorstore"], ["streaming", "tensorstore"], (3, 9)),
 }
-# Installed without what they require: DLIO names TensorFlow and DALI, of which a run with PyTorch needs nothing.
-ALONE = {"dlio": ["dlio_benchmark==2.0.0", "pydftracer==1.0.2"]}
+# Installed without what they require: DLIO names TensorFlow and DALI, of which a run with PyTorch needs nothing; anemoi-training names
+# PyTorch before 2.11, and plots.
+ALONE = {"dlio": ["dlio_benchmark==2.0.0", "pydftracer==1.0.2"],
+         "anemoi": ["anemoi-training==0.17.1", "anemoi-models==0.19.0", "anemoi-graphs==0.9.8"]}
 LAST_MINOR = 20
 
 

@@ -1,0 +1,1 @@
+"""Penstock within programs that people train with: one module for each."""
