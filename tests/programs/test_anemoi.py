@@ -3,15 +3,16 @@
 
 import pathlib
 import sys
+import tempfile
 import unittest
 
 from program import ROOT, ProgramTest, run
 
 EPOCH = 40  # steps; 39 with a rollout
-GROWING = "{0: '-1:2', 1: '-1:3'}"
-ROLLOUT = [word for field in ("data", "dates") for word in ("--set", f"dataset.fields.{field}.steps={GROWING}")]
-HALVES = ["--set", "delivery.mesh=[dp: 1, model: 2]", "--set", "delivery.data=[dp]", "--set", "dataset.cuts={grid: {over: model, split: even}}",
-          "--set", "dataset.fields.data.cut={cell: grid}", "--set", "batch.global_size=1"]
+ONE, GROWING = 'steps: "-1:2"', 'steps: {0: "-1:2", 1: "-1:3"}'
+HALVES = (("  fields:", "  cuts: {grid: {over: model, split: even}}\n  fields:"), ("data: {array: data,", "data: {array: data, cut: {cell: grid},"),
+          ("{trainers: 2,", "{trainers: 2, mesh: [dp: 1, model: 2], data: [dp],"))
+SINGLE = ("global_size: 2", "global_size: 1")
 
 
 class Anemoi(ProgramTest):
@@ -21,20 +22,34 @@ class Anemoi(ProgramTest):
         """The digests of steps [first, last), sorted."""
         return sorted(digest for of, step, digest in self.samples() if first <= step < last and rank in (None, of))
 
+    def changed(self, *changes):
+        """self.data becomes the same dataset with another run.yaml."""
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(dir=self.folder)))
+        (folder / "data.zarr").symlink_to(pathlib.Path(type(self).data) / "data.zarr")
+        text = pathlib.Path(type(self).data, "run.yaml").read_text(encoding="utf-8")
+        for before, after in changes:
+            self.assertIn(before, text)
+            text = text.replace(before, after)
+        (folder / "run.yaml").write_text(text, encoding="utf-8")
+        self.data = str(folder)
+
     def test_a_growing_rollout_has_the_same_samples(self):
         self.train("own", "--rollout", 2)
         own, whole = self.epoch(40, 79), self.epoch(0, 40)
         self.assertEqual((len(set(own)), len(set(whole))), (78, 80))
-        self.train("penstock", "--rollout", 2, options=ROLLOUT)
+        self.changed((ONE, GROWING))
+        self.train("penstock", "--rollout", 2)
         self.assertEqual(self.epoch(39, 78), own)
         self.assertLess(set(self.epoch(0, 39)), set(whole))
         self.assertEqual(len(set(self.epoch(0, 39))), 78)
 
     def test_halves_of_the_grid_are_the_same(self):
+        self.changed(SINGLE)
         self.train("own", "--share", 2, "--steps", 80)
         own = [self.epoch(0, 80, rank) for rank in (0, 1)]
         self.assertNotEqual(own[0], own[1])
-        self.train("penstock", "--share", 2, "--steps", 80, options=HALVES)
+        self.changed(*HALVES, SINGLE)
+        self.train("penstock", "--share", 2, "--steps", 80)
         self.assertEqual([self.epoch(0, 80, rank) for rank in (0, 1)], own)
 
     def test_a_killed_training_goes_on(self):
@@ -47,11 +62,13 @@ class Anemoi(ProgramTest):
         self.assertEqual(len(set(self.epoch(EPOCH, 2 * EPOCH))), 80)
 
     def test_other_datasets_and_steps_are_refused(self):
-        for options, reason in ((["--set", "dataset.fields.data.slice={variable: [t850, q500]}"], "samples of the field 'data' are [3, 2, 1, "),
-                                (ROLLOUT[:2] + ["--set", "dataset.fields.dates.steps=-1:1"], "anemoi-training's task takes the steps [-1, 0, 1]"),
+        for changes, reason in (([("data: {array: data,", "data: {array: data, slice: {variable: [t850, q500]},")],
+                                 "samples of the field 'data' are [3, 2, 1, "),
+                                ([(ONE, 'steps: [0, 2, 4]')], "anemoi-training's task takes the steps [-1, 0, 1]"),
                                 (HALVES, "and the run's in group 0 of 1")):
             with self.subTest(reason):
-                self.assertIn(reason, self.train("penstock", expect=1, options=options))
+                self.changed(*changes)
+                self.assertIn(reason, self.train("penstock", expect=1))
 
     def test_old_releases_are_refused(self):
         told = run([sys.executable, "-c", "import sys; sys.modules['penstock.torch'] = sys\nimport penstock.integrations.anemoi"],
