@@ -38,13 +38,19 @@ ENVIRONMENTS = {
     "loops": (["torch==2.13.0", "lightning==2.6.6", "accelerate==1.15.0", "transformers==5.24.0", "torchdata==0.11.0", "jax==0.10.2",
                "flax==0.12.8", "optax==0.2.8", "numpy", "zarr>=3"],
               ["lightning", "accelerate", "transformers", "torchdata", "jax", "flax", "optax"], (3, 11)),
+    "anemoi": (["numpy", "zarr<=2.18.7", "torch==2.13.0", "anemoi-datasets==0.5.47", "netcdf4", "xarray", "pytorch-lightning", "hydra-core",
+                "einops", "torch-geometric", "torchinfo", "numba", "nvidia-ml-py", "matplotlib", "cartopy", "datashader", "distinctipy",
+                "pyshtools", "plotly", "scikit-learn", "typeguard"],
+               ["torch", "zarr", "anemoi.datasets", "anemoi.training"], (3, 11)),
     "streaming": (["mosaicml-streaming", "tensorstore"], ["streaming", "tensorstore"], (3, 9)),
     # scvi-tools 1.5.1 gives annbatch an argument that 0.3 has no more.
     "scvi": (["scvi-tools==1.5.1", "annbatch[torch,zarrs]==0.2.2", "zarr>=3"], ["scvi", "annbatch", "zarrs"], (3, 12)),
     "monai": (["monai==1.6.1", "pytorch-ignite", "ome-zarr==0.18.0", "torch==2.13.0"], ["monai.engines", "ignite", "ome_zarr"], (3, 11)),
 }
-# Installed without what they require: DLIO names TensorFlow and DALI, of which a run with PyTorch needs nothing; LeRobot an older PyTorch.
-ALONE = {"dlio": ["dlio_benchmark==2.0.0", "pydftracer==1.0.2"], "lerobot": ["lerobot==0.4.4"]}
+# Installed without what they require: DLIO names TensorFlow and DALI, of which a run with PyTorch needs nothing; LeRobot and
+# anemoi-training an older PyTorch, anemoi-training also plots.
+ALONE = {"dlio": ["dlio_benchmark==2.0.0", "pydftracer==1.0.2"], "lerobot": ["lerobot==0.4.4"],
+         "anemoi": ["anemoi-training==0.17.1", "anemoi-models==0.19.0", "anemoi-graphs==0.9.8"]}
 LAST_MINOR = 20
 
 

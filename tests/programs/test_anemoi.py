@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""anemoi-training: its data module, task and strategy, with batches of Penstock, beside its own."""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+from program import ROOT, ProgramTest, run
+
+EPOCH = 40  # steps; 39 with a rollout
+ONE, GROWING = 'steps: "-1:2"', 'steps: {0: "-1:2", 1: "-1:3"}'
+HALVES = (("  fields:", "  cuts: {grid: {over: model, split: even}}\n  fields:"), ("data: {array: data,", "data: {array: data, cut: {cell: grid},"),
+          ("{trainers: 2,", "{trainers: 2, mesh: [dp: 1, model: 2], data: [dp],"))
+SINGLE = ("global_size: 2", "global_size: 1")
+
+
+class Anemoi(ProgramTest):
+    NAME = "anemoi"
+
+    def epoch(self, first, last, rank=None):
+        """The digests of steps [first, last), sorted."""
+        return sorted(digest for of, step, digest in self.samples() if first <= step < last and rank in (None, of))
+
+    def changed(self, *changes):
+        """self.data becomes the same dataset with another run.yaml."""
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(dir=self.folder)))
+        (folder / "data.zarr").symlink_to(pathlib.Path(type(self).data) / "data.zarr")
+        text = pathlib.Path(type(self).data, "run.yaml").read_text(encoding="utf-8")
+        for before, after in changes:
+            self.assertIn(before, text)
+            text = text.replace(before, after)
+        (folder / "run.yaml").write_text(text, encoding="utf-8")
+        self.data = str(folder)
+
+    def test_a_growing_rollout_has_the_same_samples(self):
+        self.train("own", "--rollout", 2)
+        own, whole = self.epoch(40, 79), self.epoch(0, 40)
+        self.assertEqual((len(set(own)), len(set(whole))), (78, 80))
+        self.changed((ONE, GROWING))
+        self.train("penstock", "--rollout", 2)
+        self.assertEqual(self.epoch(39, 78), own)
+        self.assertLess(set(self.epoch(0, 39)), set(whole))
+        self.assertEqual(len(set(self.epoch(0, 39))), 78)
+
+    def test_halves_of_the_grid_are_the_same(self):
+        self.changed(SINGLE)
+        self.train("own", "--share", 2, "--steps", 80)
+        own = [self.epoch(0, 80, rank) for rank in (0, 1)]
+        self.assertNotEqual(own[0], own[1])
+        self.changed(*HALVES, SINGLE)
+        self.train("penstock", "--share", 2, "--steps", 80)
+        self.assertEqual([self.epoch(0, 80, rank) for rank in (0, 1)], own)
+
+    def test_a_killed_training_goes_on(self):
+        """Each sample comes once in the epoch of the kill; with the own loader some come twice."""
+        checkpoints = pathlib.Path(self.folder) / "checkpoints"
+        self.train("penstock", "--checkpoints", checkpoints, "--kill-at", 31, expect=1)
+        before = self.epoch(0, 30)
+        self.train("penstock", "--steps", 2 * EPOCH, "--resume", checkpoints / "step=30.ckpt")
+        self.assertEqual(len(set(before + self.epoch(30, EPOCH))), 80)
+        self.assertEqual(len(set(self.epoch(EPOCH, 2 * EPOCH))), 80)
+
+    def test_other_datasets_and_steps_are_refused(self):
+        for changes, reason in (([("data: {array: data,", "data: {array: data, slice: {variable: [t850, q500]},")],
+                                 "samples of the field 'data' are [3, 2, 1, "),
+                                ([(ONE, 'steps: [0, 2, 4]')], "anemoi-training's task takes the steps [-1, 0, 1]"),
+                                (HALVES, "and the run's in group 0 of 1")):
+            with self.subTest(reason):
+                self.changed(*changes)
+                self.assertIn(reason, self.train("penstock", expect=1))
+
+    def test_old_releases_are_refused(self):
+        told = run([sys.executable, "-c", "import sys; sys.modules['penstock.torch'] = sys\nimport penstock.integrations.anemoi"],
+                   env=self.environment(), cwd=ROOT)
+        self.assertIn("penstock.integrations.anemoi needs anemoi-training, 0.17.1 or newer: No module named", told.output)
+
+
+if __name__ == "__main__":
+    unittest.main()
