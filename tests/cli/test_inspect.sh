@@ -320,7 +320,7 @@ refuses 4 "'start.yaml' is there already" inspect robot --write start.yaml
 refuses 4 "'robot.yaml' is one" inspect robot --write other.yaml -c robot.yaml
 [ ! -e other.yaml ] || fail "what is refused is written"
 mkdir -p lerobot/meta lerobot/data && echo '{}' >lerobot/meta/info.json
-refuses 1 "it looks like a LeRobot dataset: 'penstock import parquet'" inspect lerobot
+refuses 1 "it looks like a LeRobot dataset: 'penstock import lerobot'" inspect lerobot
 text=$("$penstock" inspect robot)
 contains "$text" "hint: 'meta/episode_ends' looks like the ends of episodes, which samples of several steps do not cross: --set samples.episodes_ends=meta/episode_ends"
 [[ $text != *"[data/episode]"* ]] || fail "episodes are joined: $text"

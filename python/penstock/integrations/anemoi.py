@@ -47,16 +47,18 @@ class _Loader(penstock.torch.Loader):
         self._groups = group, groups
 
     def __iter__(self):
-        self._check()
         self._is_first = True
         return map(self._as_anemoi, super().__iter__())
 
     def _as_anemoi(self, batch):
         """{dataset: [samples, dates, members, cells, variables]}: views of the batch, with the dates of the task's rollout."""
         offsets = self._module.offsets()
-        if self._is_first:
+        if self._is_first:  # by now the strategy has told the groups
             self._is_first = False
+            self._check()
             self._check_dates(batch["dates"], offsets)
+            for name in offsets:
+                self._check_values(name, batch)
         if self.info.is_shared and self._device is None:
             batch.copy_out()  # the model normalises in place
         return {name: batch[name][:, :len(steps)].permute(LAYOUT) for name, steps in offsets.items()}
@@ -105,6 +107,18 @@ class _Loader(penstock.torch.Loader):
                 raise penstock.Invalid(f"a sample of the run has dates from {np.datetime64(have.min(), 's')} to "
                                        f"{np.datetime64(have.max(), 's')}, and dataloader.training has {reader.data.dates[0]} to "
                                        f"{reader.data.dates[-1]}: give the run the same range (samples.split.range)")
+
+
+    def _check_values(self, name, batch):
+        """That variables are in the order of anemoi-training's: the first date of a sample, up to what a cast leaves."""
+        data, own = self._module.ds_train.data_readers[name].data, batch[name][0, 0].float().cpu().numpy()
+        begin, end = self._parts.get(name, (0, data.shape[3]))
+        row = int(np.searchsorted(data.dates.astype("M8[s]").astype(np.int64), int(batch["dates"][0, 0])))
+        same = np.isclose(own, data[row][..., begin:end], rtol=0.02, equal_nan=True).all(axis=(1, 2))
+        if not same.all():
+            wrong = ", ".join(np.array(data.variables)[~same])
+            raise penstock.Invalid(f"{wrong} of the field '{name}' are not what anemoi-training's dataset has at {data.dates[row]}: read the "
+                                   "same dataset, and let a slice of the field name variables in the dataset's order")
 
 
 class DataModule(AnemoiDatasetsDataModule):
