@@ -16,6 +16,7 @@ runs in a fork of that server, with the environment, the folder and the open fil
 import ast
 import atexit
 import contextlib
+import faulthandler
 import gc
 import importlib
 import json
@@ -109,6 +110,7 @@ elif "LOOP_SERVER" in os.environ:
     os._exit(code)
 if "PRINTED" in os.environ:
     os.dup2(os.open(f"{os.environ['PRINTED']}.{os.environ['RANK']}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 1)
+faulthandler.dump_traceback_later(float(os.environ.get("PENSTOCK_TEST_TIMEOUT", "120")) * 0.8)  # where it hangs, if it does
 sys.argv.pop(0)
 sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
 runpy.run_path(sys.argv[0], run_name="__main__")  # an exception ends Python as usual

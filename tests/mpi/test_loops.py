@@ -92,6 +92,13 @@ class Loops(LoopTest):
         output = self.start("with_torchdata.py", os.path.join(self.folder, "data"))
         self.assertEqual(sorted(re.findall(r"epoch (\d+) rank (\d+): (\d+)", output)),
                          [("0", "0", "8"), ("0", "1", "8"), ("1", "0", "24"), ("1", "1", "24")])
+
+
+class MoreLoops(LoopTest):
+    def test_the_plain_loop_goes_on_where_torchdata_saved(self):
+        if not is_there("torchdata"):
+            self.skipTest("no torchdata")
+        self.start("with_torchdata.py", os.path.join(self.folder, "data"), expect=3)
         self.go_on_from(os.path.join(self.folder, "data.0"))
 
     def go_on_from(self, saved):
@@ -110,8 +117,6 @@ class Loops(LoopTest):
         self.assertEqual(sorted(re.findall(r"epoch (\d+) rank (\d+): (\d+)", output)),
                          [("0", "0", "8"), ("0", "1", "8"), ("1", "0", "24"), ("1", "1", "24")])
 
-
-class MoreLoops(LoopTest):
     def test_validation(self):
         """The sanity check of Lightning abandons an epoch after two batches of 6 samples; each validation has all."""
         if not is_there("lightning"):
