@@ -124,19 +124,23 @@ static bool submit(struct pool *pool, struct window *window)
     return true;
 }
 
+/* The window that is being assigned, or the next one, begun. NULL: no ring has room for it. */
+static struct window *take_next(struct windows *windows)
+{
+    struct window *window = windows->assigning ? windows->assigning : next_to_post(windows);
+    if (window && !windows->assigning)
+        begin(windows, window);
+    return window;
+}
+
 bool windows_post(struct windows *windows)
 {
-    struct window *window = windows->assigning;
-    if (!window) {
-        window = next_to_post(windows);
-        if (!window)
-            return false;
-        begin(windows, window);
-        if (window->assigners && !submit(windows->job->pool, window))
-            return false;
-        windows->assigning = window;
-    }
-    if (window->assigners && !atomic_load(&window->assigned))
+    struct window *window = take_next(windows);
+    if (!window ||
+        (!windows->assigning && window->assigners && !submit(windows->job->pool, window)))
+        return false;
+    windows->assigning = window;
+    if (windows_is_assigning(windows))
         return false;
     post(windows, window);
     return true;
@@ -144,13 +148,9 @@ bool windows_post(struct windows *windows)
 
 bool windows_post_now(struct windows *windows)
 {
-    struct window *window = windows->assigning;
-    if (!window) {
-        window = next_to_post(windows);
-        if (!window)
-            return false;
-        begin(windows, window);
-    }
+    struct window *window = take_next(windows);
+    if (!window)
+        return false;
     if (window->assigners && !atomic_load(&window->assigned)) {
         atomic_store(&window->taken, 0); /* workers may have forgotten some rows */
         look_up(window);

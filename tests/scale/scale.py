@@ -5,8 +5,8 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-for folder in ("mpi", "cluster"):
-    sys.path.insert(0, os.path.join(HERE, "..", folder))
+for folder in ("tests/mpi", "tests/cluster", "bench"):
+    sys.path.insert(0, os.path.join(HERE, "..", "..", folder))
 
 MIB = 1 << 20
 BATCH = 512
@@ -22,15 +22,6 @@ def settings_of(test, readers):
 def available_mib():
     with open("/proc/meminfo", encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("MemAvailable")) >> 10
-
-
-def pss_bytes(pid):
-    """What a process has of this machine's memory: pages that several have are divided among them. None: it is gone."""
-    try:
-        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
-            return next(int(line.split()[1]) << 10 for line in file if line.startswith("Pss:"))
-    except (OSError, StopIteration):
-        return None
 
 
 class Clock:

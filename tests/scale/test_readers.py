@@ -7,7 +7,8 @@ import signal
 import statistics
 import unittest
 
-from scale import MIB, Clock, available_mib, pss_bytes, settings_of, tell
+from scale import MIB, Clock, available_mib, settings_of, tell
+from process_tree import pss_bytes
 
 from job import launcher_is_open_mpi, program
 from recovery import RecoveryTest
