@@ -85,7 +85,7 @@ install(FILES ${PROJECT_BINARY_DIR}/penstock.pc DESTINATION ${CMAKE_INSTALL_LIBD
 # penstock_install_test(static ARGUMENT...): tests/install/static.sh with these and the compiler as install.static.
 function(penstock_install_test thing)
   add_test(NAME install.${thing} COMMAND ${PROJECT_SOURCE_DIR}/tests/install/${thing}.sh ${ARGN} ${CMAKE_C_COMPILER})
-  set_tests_properties(install.${thing} PROPERTIES LABELS install SKIP_RETURN_CODE 77 TIMEOUT 300)
+  set_tests_properties(install.${thing} PROPERTIES LABELS install SKIP_RETURN_CODE 77 TIMEOUT 600)
 endfunction()
 
 if(BUILD_TESTING)

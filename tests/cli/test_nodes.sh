@@ -8,8 +8,8 @@ mkdir -p here/bin here/libexec
 cp "$bin/penstock-run" here/bin
 ln -s "$bin/penstock" "$bin/penstock-reader" here/bin
 cp -r "$bin/../libexec/penstock" here/libexec
-sed -i 's/^readonly PROBE_S=10 /readonly PROBE_S=2 /' here/libexec/penstock/nodes.sh
-grep -q '^readonly PROBE_S=2 ' here/libexec/penstock/nodes.sh || fail "no PROBE_S in nodes.sh"
+sed -i 's/^readonly PROBE_S=10 /readonly PROBE_S=4 /' here/libexec/penstock/nodes.sh
+grep -q '^readonly PROBE_S=4 ' here/libexec/penstock/nodes.sh || fail "no PROBE_S in nodes.sh"
 
 # 100 nodes take a second, n0500 more than it is given, n0007 and n0300 are dead.
 cat >agent <<'SH'

@@ -28,16 +28,18 @@ class HostsTest(SupervisedTest):
         self.assert_nothing_left(before, outcome)
         return outcome
 
-    def look(self, name, looked, readers):
-        """Until `penstock top` on the first host has seen so many readers of that run, their trainers in the midst of their work."""
+    def look(self, looked, names, readers):
+        """What `penstock top` on the first host shows of each run once it has seen so many readers that serve trainers. Trainers in mode
+        watched go on afterwards."""
         deadline = time.monotonic() + TIMEOUT_S
-        while time.monotonic() < deadline:
-            shown = subprocess.run([os.environ["CLUSTER_RSH"], HOSTS[0], program("penstock"), "top", self.run_dir + name, "--once",
-                                    "--json"], capture_output=True, text=True, check=False)
-            if shown.returncode != 0:
-                looked[name] = shown.stderr
-                continue
-            looked[name] = json.loads(shown.stdout)
-            serving = [reader["serving"] for reader in looked[name]["readers"]]
-            if len(serving) == readers and all(serving):
-                return
+        for name in names:
+            while time.monotonic() < deadline and not self.is_served(looked, name, readers):
+                time.sleep(0.1)
+        with open(os.path.join(self.folder, "looked"), "w", encoding="ascii"):
+            pass
+
+    def is_served(self, looked, name, readers):
+        shown = subprocess.run([os.environ["CLUSTER_RSH"], HOSTS[0], program("penstock"), "top", self.run_dir + name, "--once",
+                                "--json"], capture_output=True, text=True, check=False)
+        looked[name] = json.loads(shown.stdout) if shown.returncode == 0 else shown.stderr
+        return shown.returncode == 0 and [bool(reader["serving"]) for reader in looked[name]["readers"]] == [True] * readers

@@ -6,7 +6,7 @@ MODE says how it validates: keep (two batches first, then every 5 steps all of t
 connection each time), torch (keep, by penstock.torch.Loader), slow (keep, with work between batches), die (rank 1 dies in its second
 validation), die-once (its first life does; slow; the state of each validation's begin is in PENSTOCK_STATE_FILE), idle (it does
 nothing for 5 s, and writes what the readers' processors did to FOLDER/cpu), metrics (keep; what rank 0 sees of both runs once val has
-delivered a pass is in FOLDER/seen).
+delivered a pass is in FOLDER/seen), watched (keep; in the midst of their work trainers wait until there is FOLDER/looked).
 """
 
 import glob
@@ -138,6 +138,13 @@ def look(run):
     return out
 
 
+def wait_for_the_watcher():
+    deadline = time.monotonic() + 300
+    while not os.path.exists(os.path.join(folder, "looked")):
+        assert time.monotonic() < deadline, "nobody has looked"
+        time.sleep(0.05)
+
+
 with penstock.connect(state=checkpoint()) as train:
     rank = train.info.rank
     with log_of("train", rank) as train_log, log_of("val", rank) as val_log:
@@ -153,6 +160,8 @@ with penstock.connect(state=checkpoint()) as train:
                 if mode == "metrics" and count == 6 and epoch.number == 0 and rank == 0:
                     with open(os.path.join(folder, "seen"), "w", encoding="utf-8") as file:
                         json.dump({**look("train"), **look("val")}, file)
+                if mode == "watched" and count == 6 and epoch.number == 0:
+                    wait_for_the_watcher()
                 if mode == "idle" and count == 6 and epoch.number == 0 and rank == 0:
                     idle()
     if rank == 0:

@@ -72,6 +72,11 @@ def serve(path):
                     os.setsid()
                     for number, opened in enumerate(files):
                         os.dup2(opened, number)
+                        os.close(opened)
+                    listener.close()
+                    for other, _, ended in loops.values():
+                        other.close()
+                        os.close(ended)
                     os.chdir(request["folder"])
                     os.environ.clear()
                     os.environ.update(request["environment"])

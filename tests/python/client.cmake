@@ -13,7 +13,7 @@ if(Python3_FOUND)
     add_test(NAME python.${thing}
       COMMAND ${extras_python} ${CMAKE_CURRENT_LIST_DIR}/test_${thing}.py)
     set_tests_properties(python.${thing} PROPERTIES
-      LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300
+      LABELS python SKIP_RETURN_CODE 77 TIMEOUT 600
       ENVIRONMENT "PYTHONPATH=${CMAKE_CURRENT_LIST_DIR}/../../python;PENSTOCK_LIBRARY=$<TARGET_FILE:penstock>;DEMO_SERVER=$<TARGET_FILE:demo-server>;PENSTOCK_TRAINER=$<TARGET_FILE:penstock-trainer>")
   endforeach()
   if(PENSTOCK_SANITIZE OR NOT BUILD_SHARED_LIBS)

@@ -16,7 +16,7 @@ foreach(format 2 3)
       COMMAND ${PENSTOCK_ZARR${format}_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_zarr_oracle.py
               --format ${format} --dump $<TARGET_FILE:dump_array>)
     set_tests_properties(python.zarr_oracle_v${format} PROPERTIES
-      LABELS "python;matrix" SKIP_RETURN_CODE 77 TIMEOUT 300)
+      LABELS "python;matrix" SKIP_RETURN_CODE 77 TIMEOUT 600)
   else()
     message(STATUS "no Python for zarr v${format}: python.zarr_oracle_v${format} is not built")
   endif()
@@ -30,11 +30,11 @@ foreach(python ZARR2 ZARR3)
     string(TOLOWER ${python} name)
     add_test(NAME python.numcodecs_${name} COMMAND ${numcodecs_test} --matrix)
     set_tests_properties(python.numcodecs_${name} PROPERTIES
-      LABELS "python;matrix" SKIP_RETURN_CODE 77 TIMEOUT 300)
+      LABELS "python;matrix" SKIP_RETURN_CODE 77 TIMEOUT 600)
     if(NOT TEST conformance.numcodecs)
       add_test(NAME conformance.numcodecs COMMAND ${numcodecs_test} --corpus)
       set_tests_properties(conformance.numcodecs PROPERTIES
-        LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+        LABELS python SKIP_RETURN_CODE 77 TIMEOUT 600)
     endif()
   endif()
 endforeach()
@@ -50,7 +50,7 @@ foreach(writer zarr2-v2 zarr3-v2 zarr3-v3 tensorstore-v2 tensorstore-v3)
       COMMAND ${python} ${CMAKE_CURRENT_LIST_DIR}/test_zarr_matrix.py
               --writer ${writer} --dump $<TARGET_FILE:dump_array>)
     set_tests_properties(matrix.${writer} PROPERTIES
-      LABELS "python;matrix" SKIP_RETURN_CODE 77 TIMEOUT 300)
+      LABELS "python;matrix" SKIP_RETURN_CODE 77 TIMEOUT 600)
   endif()
 endforeach()
 
@@ -60,14 +60,14 @@ if(PENSTOCK_ZARR3_PYTHON)
     COMMAND ${PENSTOCK_ZARR3_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_zarr_shards.py
             --dump $<TARGET_FILE:dump_array>)
   set_tests_properties(python.zarr_shards PROPERTIES
-    LABELS "python;matrix" SKIP_RETURN_CODE 77 TIMEOUT 300)
+    LABELS "python;matrix" SKIP_RETURN_CODE 77 TIMEOUT 600)
 endif()
 if(PENSTOCK_ZARR2_PYTHON)
   add_test(NAME conformance.zarrs
     COMMAND ${PENSTOCK_ZARR2_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_zarrs_snapshot.py
             --dump $<TARGET_FILE:dump_array>)
   set_tests_properties(conformance.zarrs PROPERTIES
-    LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+    LABELS python SKIP_RETURN_CODE 77 TIMEOUT 600)
 endif()
 
 # Icechunk repositories: those that PENSTOCK_CORPORA has; and new ones, by a Python with icechunk.
@@ -76,7 +76,7 @@ if(PENSTOCK_ZARR2_PYTHON)
     COMMAND ${PENSTOCK_ZARR2_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_icechunk_corpora.py
             --dump $<TARGET_FILE:dump_array>)
   set_tests_properties(conformance.icechunk PROPERTIES
-    LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+    LABELS python SKIP_RETURN_CODE 77 TIMEOUT 600)
 endif()
 find_program(PENSTOCK_ICECHUNK_PYTHON NAMES "$ENV{PENSTOCK_ICECHUNK_PYTHON}" ${PENSTOCK_ZARR3_PYTHON} python3
              DOC "Python with icechunk")
@@ -85,7 +85,7 @@ if(PENSTOCK_ICECHUNK_PYTHON)
     COMMAND ${PENSTOCK_ICECHUNK_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_icechunk.py
             --dump $<TARGET_FILE:dump_array> --field $<TARGET_FILE:dump_field> --penstock $<TARGET_FILE:penstock-cli>)
   set_tests_properties(python.icechunk PROPERTIES
-    LABELS "python;matrix" SKIP_RETURN_CODE 77 TIMEOUT 300)
+    LABELS "python;matrix" SKIP_RETURN_CODE 77 TIMEOUT 600)
 endif()
 
 # References of kerchunk and VirtualiZarr: to a file made by hand; and by these packages, as far as a Python has them.
@@ -100,7 +100,7 @@ if(PENSTOCK_REFERENCES_PYTHON)
     add_test(NAME ${name}
       COMMAND ${PENSTOCK_REFERENCES_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_references.py
               --dump $<TARGET_FILE:dump_array> --field $<TARGET_FILE:dump_field> --${mode})
-    set_tests_properties(${name} PROPERTIES LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+    set_tests_properties(${name} PROPERTIES LABELS python SKIP_RETURN_CODE 77 TIMEOUT 600)
   endforeach()
   set_property(TEST python.references_peers APPEND PROPERTY LABELS matrix)
 endif()
@@ -113,7 +113,7 @@ if(PENSTOCK_ZARR3_PYTHON)
     COMMAND ${PENSTOCK_ZARR3_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_zarr_fields.py
             --dump $<TARGET_FILE:dump_field>)
   set_tests_properties(conformance.fields PROPERTIES
-    LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+    LABELS python SKIP_RETURN_CODE 77 TIMEOUT 600)
 endif()
 
 # cf: true, and copies by rechunk, against xarray.
@@ -122,7 +122,7 @@ if(PENSTOCK_ZARR3_PYTHON)
     COMMAND ${PENSTOCK_ZARR3_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_cf.py
             --dump $<TARGET_FILE:dump_field> --penstock $<TARGET_FILE:penstock-cli>)
   set_tests_properties(conformance.cf PROPERTIES
-    LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+    LABELS python SKIP_RETURN_CODE 77 TIMEOUT 600)
 endif()
 
 # penstock stats, against NumPy.
@@ -131,7 +131,7 @@ if(PENSTOCK_ZARR3_PYTHON)
     COMMAND ${PENSTOCK_ZARR3_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_stats.py
             --dump $<TARGET_FILE:dump_field> --penstock $<TARGET_FILE:penstock-cli>)
   set_tests_properties(python.stats PROPERTIES
-    LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+    LABELS python SKIP_RETURN_CODE 77 TIMEOUT 600)
 endif()
 
 # The model of samples beside packages that are too heavy to install for a test; what there is of them is used.
@@ -139,7 +139,7 @@ if(PENSTOCK_ZARR3_PYTHON)
   add_test(NAME python.sample_peers
     COMMAND ${PENSTOCK_ZARR3_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_sample_peers.py)
   set_tests_properties(python.sample_peers PROPERTIES
-    LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+    LABELS python SKIP_RETURN_CODE 77 TIMEOUT 600)
 endif()
 
 # Data types that NumPy has as something else, or not.
@@ -147,7 +147,7 @@ if(PENSTOCK_ZARR3_PYTHON)
   add_test(NAME python.dtypes
     COMMAND ${PENSTOCK_ZARR3_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_dtypes.py
             --dump $<TARGET_FILE:dump_array>)
-  set_tests_properties(python.dtypes PROPERTIES LABELS "python;matrix" SKIP_RETURN_CODE 77 TIMEOUT 300)
+  set_tests_properties(python.dtypes PROPERTIES LABELS "python;matrix" SKIP_RETURN_CODE 77 TIMEOUT 600)
 endif()
 
 # Images in chunks, against imagecodecs: what it wrote elsewhere, and what it writes here, where it is installed.
@@ -160,7 +160,7 @@ if(PENSTOCK_ZARR3_PYTHON)
     add_test(NAME ${name}
       COMMAND ${PENSTOCK_ZARR3_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_images.py
               --dump $<TARGET_FILE:dump_array> --${mode})
-    set_tests_properties(${name} PROPERTIES LABELS python SKIP_RETURN_CODE 77 TIMEOUT 300)
+    set_tests_properties(${name} PROPERTIES LABELS python SKIP_RETURN_CODE 77 TIMEOUT 600)
   endforeach()
   set_property(TEST python.images APPEND PROPERTY LABELS matrix)
 endif()
