@@ -26,10 +26,21 @@ def marked(mark):
             pass
 
 
-class Watched:
-    """A context: `cpu_s` and `most_bytes` of what runs in it with `environment`, once it is left. Not for two at once."""
+def cpu_s_of(pid):
+    """CPU seconds of a process and of its children that are gone. 0: it is gone itself."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return sum(map(int, file.read().rpartition(")")[2].split()[11:15])) / os.sysconf("SC_CLK_TCK")
+    except OSError:
+        return 0
 
-    def __init__(self):
+
+class Watched:
+    """A context: `cpu_s` and `most_bytes` of what runs in it with `environment`, once it is left, and `cpu_s_then`, the CPU seconds
+    until the file `then` was there. Not for two at once."""
+
+    def __init__(self, then=None):
+        self.then, self.cpu_s_then = then, None
         self.mark = f"PENSTOCK_BENCH_WATCHED={os.getpid()}"
         self.environment = dict([self.mark.split("=")])
         self.cpu_s = self.most_bytes = 0
@@ -38,7 +49,10 @@ class Watched:
 
     def _watch(self):
         while not self.over.wait(PERIOD_S):
-            self.most_bytes = max(self.most_bytes, sum(map(pss_bytes, marked(self.mark.encode()))))
+            processes = list(marked(self.mark.encode()))
+            if self.cpu_s_then is None and self.then and self.then.exists():
+                self.cpu_s_then = sum(map(cpu_s_of, processes))
+            self.most_bytes = max(self.most_bytes, sum(map(pss_bytes, processes)))
 
     def __enter__(self):
         self.before = resource.getrusage(resource.RUSAGE_CHILDREN)

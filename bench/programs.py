@@ -4,10 +4,11 @@
     bench/run.sh programs [PROGRAM...] [OPTION...]
 
 Each program is a folder of python/examples/programs: data.py writes a dataset with the package's own writer, train.py trains on it
-with two processes. Of each loader: samples/s from the first batch on, seconds from the start to the first batch, CPU seconds a
-thousand samples and peak memory of all processes, readers among them. Rounds run both, one after another; figures are medians. What
-cannot be installed is skipped, with the reason. The last line is one JSON object: for each program what Penstock is beside the own
-loader, {"samples": times as many a second, "cpu": times fewer CPU seconds, "first": times sooner, "memory": share}.
+with two processes, or takes the batches alone (mode idle): there the loader is what bounds it. Of each loader: samples/s from the
+first batch on, CPU seconds a thousand samples from then on, seconds and CPU seconds from the start to the first batch, and peak
+memory of all processes, readers among them. Rounds run both, one after another; figures are medians. What cannot be installed is
+skipped, with the reason. The last line is one JSON object: for each program and mode what Penstock is beside the own loader,
+{"samples": times as many a second, "cpu": times fewer CPU seconds, "first": times sooner, "memory": share}.
 """
 import argparse
 import json
@@ -24,6 +25,7 @@ from process_tree import Watched
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "python" / "examples" / "programs"
 LOADERS = ("own", "penstock")
+MODES = {"training": [], "idle": ["--idle"]}
 
 
 def names():
@@ -48,35 +50,43 @@ def make(arguments, name, python):
     return folder
 
 
-def train(arguments, name, python, folder, loader):
-    """What one run says of itself, {first_s, samples, seconds}, and what it took."""
-    program = [PROGRAMS / name / "train.py", folder, "--loader", loader]
-    command = ([python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *program] if loader == "own" else
-               [arguments.build / "bin/penstock-run", "-c", folder / "run.yaml", "--", python, *program])
+def train(arguments, python, program, loader, mode):
+    """What one run says of itself, {first_s, samples, seconds}, and what it took. `program`: train.py and its folder of data."""
+    script, folder = program
+    words = [script, folder, "--loader", loader, *MODES[mode]]
+    command = ([python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *words] if loader == "own" else
+               [arguments.build / "bin/penstock-run", "-c", folder / "run.yaml", "--", python, *words])
     result = arguments.work / "program.json"
-    result.unlink(missing_ok=True)
-    with Watched() as watched:
+    first = result.with_suffix(".json.first")
+    for path in (result, first):
+        path.unlink(missing_ok=True)
+    with Watched(then=first) as watched:
         run(command, arguments.timeout, cwd=folder,
             env={**environment_of(arguments), **watched.environment, "RESULT": str(result), "STARTED": str(time.time())})
-    return {**json.loads(result.read_text(encoding="utf-8")), "cpu_s": watched.cpu_s, "bytes": watched.most_bytes}
+    return {**json.loads(result.read_text(encoding="utf-8")), "cpu_first_s": watched.cpu_s_then or watched.cpu_s,
+            "cpu_s": watched.cpu_s, "bytes": watched.most_bytes}
 
 
 def figures_of(told):
-    median = statistics.median
-    return {"rate": median(one["samples"] / one["seconds"] for one in told), "first": median(one["first_s"] for one in told),
-            "cpu": median(1000 * one["cpu_s"] / one["samples"] for one in told), "memory": max(one["bytes"] for one in told)}
+    def median(figure):
+        return statistics.median(map(figure, told))
+
+    return {"rate": median(lambda one: one["samples"] / one["seconds"]), "first": median(lambda one: one["first_s"]),
+            "cpu_first": median(lambda one: one["cpu_first_s"]),
+            "cpu": median(lambda one: 1000 * (one["cpu_s"] - one["cpu_first_s"]) / one["samples"]),
+            "memory": max(one["bytes"] for one in told)}
 
 
 def measure(arguments, name):
-    """{loader: figures}. Raises Missing, Failed."""
+    """{mode: {loader: figures}}. Raises Missing, Failed."""
     python = environments.prepare(arguments.environments, name)
-    folder = make(arguments, name, python)
-    told = {loader: [] for loader in LOADERS}
+    program = PROGRAMS / name / "train.py", make(arguments, name, python)
+    told = {(mode, loader): [] for mode in arguments.modes for loader in LOADERS}
     for turn in range(arguments.rounds):
-        for loader in LOADERS:
-            told[loader].append(train(arguments, name, python, folder, loader))
-            say(f"{name}, round {turn + 1} of {arguments.rounds}, {loader}: {told[loader][-1]}")
-    return {loader: figures_of(runs) for loader, runs in told.items()}
+        for (mode, loader), runs in told.items():
+            runs.append(train(arguments, python, program, loader, mode))
+            say(f"{name}, {mode}, round {turn + 1} of {arguments.rounds}, {loader}: {runs[-1]}")
+    return {mode: {loader: figures_of(told[mode, loader]) for loader in LOADERS} for mode in arguments.modes}
 
 
 def compared(own, penstock):
@@ -90,6 +100,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True, help="where the programs are: DIR/bin")
     parser.add_argument("--work", type=pathlib.Path, required=True, help="where datasets and environments are kept")
     parser.add_argument("--environments", type=pathlib.Path, help="where the packages are installed (environments in --work)")
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES), help="what the programs do (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="how often each is measured (%(default)s)")
     parser.add_argument("--scale", type=int, default=4, help="size of the datasets; that of the tests is 1 (%(default)s)")
     parser.add_argument("--timeout", type=float, default=600, help="seconds that one run may take (%(default)s)")
@@ -99,18 +110,19 @@ def main():
     unknown = set(arguments.program) - set(names())
     if unknown:
         parser.error(f"there is no program {', '.join(sorted(unknown))}; there are {', '.join(names())}")
-    print(f"{'':24} {'samples/s':>10} {'first, s':>9} {'CPU s/1,000':>12} {'memory, MiB':>12}")
+    print(f"{'':28} {'samples/s':>10} {'CPU s/1,000':>12} {'first, s':>9} {'CPU s':>6} {'memory, MiB':>12}")
     summary = {}
     for name in arguments.program or names():
         try:
             found = measure(arguments, name)
         except (environments.Missing, Failed) as reason:
-            print(f"{name:24} skipped: {reason}", flush=True)
+            print(f"{name:28} skipped: {reason}", flush=True)
             continue
-        for loader, of in found.items():
-            print(f"{name + ' ' + loader:24} {of['rate']:10,.0f} {of['first']:9.1f} {of['cpu']:12.1f} {of['memory'] / 2**20:12,.0f}",
-                  flush=True)
-        summary[name] = compared(**found)
+        for mode, loaders in found.items():
+            for loader, of in loaders.items():
+                print(f"{f'{name} {mode} {loader}':28} {of['rate']:10,.0f} {of['cpu']:12.2f} {of['first']:9.1f} {of['cpu_first']:6.1f} "
+                      f"{of['memory'] / 2**20:12,.0f}", flush=True)
+        summary[name] = {mode: compared(**loaders) for mode, loaders in found.items()}
     print(json.dumps(summary))
 
 

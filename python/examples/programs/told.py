@@ -1,6 +1,7 @@
 """What the training programs here tell the tests and `bench/run.sh programs` of the batches that they get; training needs none of it.
 
-    RESULT   a file for rank 0: {"first_s": seconds since STARTED until the first batch, "samples", "seconds"} of all processes
+    RESULT   a file for rank 0: {"first_s": seconds since STARTED until the first batch, "samples", "seconds"} of all processes;
+             RESULT.first is there from the first batch on
     RECORD   the begin of files, one a rank: a line for each sample, "step digest"
 """
 
@@ -16,6 +17,7 @@ class Told:
         self.begin = self.first_s = None
         self.samples = 0
         record = os.environ.get("RECORD")
+        self.result = os.environ.get("RESULT") if self.rank == 0 else None
         self.record = open(f"{record}.{self.rank}", "a", encoding="ascii") if record else None
 
     def batch(self, step, *fields):
@@ -28,12 +30,15 @@ class Told:
                     crc = zlib.crc32(field[row].numpy().tobytes() if hasattr(field[row], "numpy") else field[row].tobytes(), crc)
                 print(step, f"{crc:08x}", file=self.record, flush=True)
         if self.begin is None:
-            self.begin, self.first_s = time.monotonic(), time.time() - float(os.environ.get("STARTED", time.time()))
+            self.first_s = time.time() - float(os.environ.get("STARTED", time.time()))
+            if self.result:
+                open(self.result + ".first", "x", encoding="ascii").close()
+            self.begin = time.monotonic()
         else:
             self.samples += len(fields[0])
 
     def end(self):
-        if self.rank == 0 and "RESULT" in os.environ:
-            with open(os.environ["RESULT"], "w", encoding="ascii") as file:
+        if self.result:
+            with open(self.result, "w", encoding="ascii") as file:
                 json.dump({"first_s": self.first_s, "samples": self.samples * self.ranks,
                            "seconds": time.monotonic() - self.begin}, file)

@@ -42,9 +42,10 @@ def config_of(folder, share, reads):
 
 
 class Model(pytorch_lightning.LightningModule):
-    def __init__(self, task, datamodule, share):
+    def __init__(self, task, datamodule, share, idle):
         super().__init__()
         self.task = task
+        self.automatic_optimization = not idle
         _, variables, _, cells = datamodule.ds_train.data_readers["data"].data.shape
         self.shard_sizes = {"data": get_balanced_partition_sizes(cells, share)}
         statistics = datamodule.statistics["data"]
@@ -58,6 +59,8 @@ class Model(pytorch_lightning.LightningModule):
     set_reader_groups = set_model_comm_group
 
     def training_step(self, batch, _):
+        if not self.automatic_optimization:
+            return None
         states = (batch["data"] - self.mean) / self.stdev  # [samples, dates, members, cells, variables]
         before, now, loss = states[:, 0], states[:, 1], 0
         for coming in states[:, 2:].unbind(1):
@@ -97,6 +100,7 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--loader", choices=("own", "penstock"), required=True)
     parser.add_argument("--steps", type=int, default=-1)
+    parser.add_argument("--idle", action="store_true", help="take all batches, and train nothing")
     parser.add_argument("--rollout", type=int, default=1, help="steps of the forecast, from the second epoch on")
     parser.add_argument("--share", type=int, default=1, help="processes that train on one sample")
     parser.add_argument("--dataset", default="data.zarr", help="another one in FOLDER, for anemoi-training alone")
@@ -120,7 +124,8 @@ def main():
         accelerator="cpu", devices=2, max_epochs=3, max_steps=arguments.steps, use_distributed_sampler=False, callbacks=callbacks,
         strategy=DDPGroupStrategy(arguments.share, arguments.share, process_group_backend="gloo"), limit_val_batches=0,
         enable_checkpointing=bool(arguments.checkpoints), enable_progress_bar=False, enable_model_summary=False, logger=False)
-    trainer.fit(Model(task, datamodule, arguments.share), datamodule=datamodule, ckpt_path=arguments.resume, weights_only=False)
+    model = Model(task, datamodule, arguments.share, arguments.idle)
+    trainer.fit(model, datamodule=datamodule, ckpt_path=arguments.resume, weights_only=False)
 
 
 if __name__ == "__main__":

@@ -87,6 +87,7 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--loader", choices=("own", "penstock"), required=True)
     parser.add_argument("--steps", type=int, default=10**6)
+    parser.add_argument("--idle", action="store_true", help="take all batches, and train nothing")
     parser.add_argument("--workers", type=int, default=4, help="of LeRobot's loader; its default is 4")
     parser.add_argument("--checkpoint", type=pathlib.Path, help="a folder to save in, before --kill-at")
     parser.add_argument("--kill-at", type=int, help="the step that a process dies in")
@@ -113,7 +114,8 @@ def main():
             tell.batch(step, *(batch[name] for name in RECORDED))
             if step == arguments.kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
-            train_step(policy, preprocessor(batch), optimizer, accelerator)
+            if not arguments.idle:
+                train_step(policy, preprocessor(batch), optimizer, accelerator)
             step += 1
             if arguments.checkpoint and step + 1 == arguments.kill_at:
                 accelerator.wait_for_everyone()

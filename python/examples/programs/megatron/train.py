@@ -8,6 +8,7 @@ The loop is plain: schedules and models of Megatron-core want CUDA.
 """
 
 import argparse
+import contextlib
 import os
 import pathlib
 import signal
@@ -56,6 +57,18 @@ def data_of(arguments):
     return Batches(micro_batch_size=MICRO, seq_length=arguments.sequence, eod=EOD)
 
 
+def fields_of(batch):
+    return (batch[name] for name in ("tokens", "labels", "loss_mask", "position_ids"))
+
+
+def idle(data):
+    tells = told.Told()
+    with contextlib.suppress(StopIteration):
+        while True:
+            tells.batch(0, *fields_of(next(data)))
+    tells.end()
+
+
 def sharded(model):
     return {name: ShardedTensor.from_rank_offsets(name, tensor, replica_id=dist.get_rank())
             for name, tensor in model.state_dict().items()}
@@ -88,6 +101,7 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--loader", choices=("own", "penstock"), required=True)
     parser.add_argument("--steps", type=int, default=10**6)
+    parser.add_argument("--idle", action="store_true", help="take all batches, and train nothing")
     parser.add_argument("--resume", help="a folder for checkpoints: saves at each --interval steps, and goes on from the last one")
     parser.add_argument("--interval", type=int, default=4)
     parser.add_argument("--kill-at", type=int, help="the step that a process dies in")
@@ -100,9 +114,14 @@ def main():
     dist.init_process_group("gloo")
     parallel_state.initialize_model_parallel(tensor_model_parallel_size=arguments.tensor_parallel,
                                              context_parallel_size=arguments.context_parallel)
+    data = data_of(arguments)
+    if arguments.idle:
+        idle(data)
+        dist.destroy_process_group()
+        return
     model = torch.nn.Sequential(torch.nn.Embedding(VOCABULARY, 4), torch.nn.Linear(4, VOCABULARY))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    data, tells, step = data_of(arguments), told.Told(), 0
+    tells, step = told.Told(), 0
     last = sorted(pathlib.Path(arguments.resume).glob("*/metadata.json"))[-1:] if arguments.resume else []
     if last:
         loaded = dist_checkpointing.load({"model": sharded(model)}, str(last[0].parent))
@@ -115,7 +134,7 @@ def main():
         while step < arguments.steps:
             for _ in range(microbatches):
                 batch = next(data)
-                tells.batch(step, *(batch[name] for name in ("tokens", "labels", "loss_mask", "position_ids")))
+                tells.batch(step, *fields_of(batch))
                 if arguments.check_cut:
                     check_cut(batch)
                 (loss_of(model, batch) / microbatches).backward()

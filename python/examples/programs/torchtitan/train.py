@@ -93,6 +93,7 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--loader", choices=("own", "penstock"), required=True)
     parser.add_argument("--steps", type=int, default=10**6)
+    parser.add_argument("--idle", action="store_true", help="take all batches, and train nothing")
     parser.add_argument("--resume", help="a folder for checkpoints: saves at each --interval steps, and goes on from the last one")
     parser.add_argument("--interval", type=int, default=4)
     parser.add_argument("--kill-at", type=int, help="the step that a process dies in")
@@ -117,7 +118,11 @@ def main():
     for module in trainer.model_parts[0].modules():
         if isinstance(module, FSDPModule):
             module.set_force_sum_reduction_for_comms(True)  # gloo has no other
-    trainer.train()
+    if arguments.idle:
+        for _ in trainer.batch_generator(trainer.dataloader):
+            pass
+    else:
+        trainer.train()
     trainer.told.end()
     trainer.close()
     torch.distributed.destroy_process_group()
