@@ -36,11 +36,11 @@ def cpu_s_of(pid):
 
 
 class Watched:
-    """A context: `cpu_s` and `most_bytes` of what runs in it with `environment`, once it is left, and `cpu_s_then`, the CPU seconds
-    until the file `then` was there. Not for two at once."""
+    """A context: `cpu_s` and `most_bytes` of what runs in it with `environment`, once it is left, and `cpu_s_at` of each of `moments`,
+    the CPU seconds until that file was there (PERIOD_S late at most). Not for two at once."""
 
-    def __init__(self, then=None):
-        self.then, self.cpu_s_then = then, None
+    def __init__(self, moments=()):
+        self.moments, self.cpu_s_at = list(moments), {}
         self.mark = f"PENSTOCK_BENCH_WATCHED={os.getpid()}"
         self.environment = dict([self.mark.split("=")])
         self.cpu_s = self.most_bytes = 0
@@ -50,8 +50,8 @@ class Watched:
     def _watch(self):
         while not self.over.wait(PERIOD_S):
             processes = list(marked(self.mark.encode()))
-            if self.cpu_s_then is None and self.then and self.then.exists():
-                self.cpu_s_then = sum(map(cpu_s_of, processes))
+            while self.moments and self.moments[0].exists():
+                self.cpu_s_at[self.moments.pop(0)] = sum(map(cpu_s_of, processes))
             self.most_bytes = max(self.most_bytes, sum(map(pss_bytes, processes)))
 
     def __enter__(self):
@@ -64,3 +64,4 @@ class Watched:
         self.thread.join()
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.cpu_s = after.ru_utime + after.ru_stime - self.before.ru_utime - self.before.ru_stime
+        self.cpu_s_at.update(dict.fromkeys(self.moments, self.cpu_s))

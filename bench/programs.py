@@ -3,12 +3,13 @@
 
     bench/run.sh programs [PROGRAM...] [OPTION...]
 
-Each program is a folder of python/examples/programs: data.py writes a dataset with the package's own writer, train.py trains on it
-with two processes, or takes the batches alone (mode idle): there the loader is what bounds it. Of each loader: samples/s from the
-first batch on, CPU seconds a thousand samples from then on, seconds and CPU seconds from the start to the first batch, and peak
-memory of all processes, readers among them. Rounds run both, one after another; figures are medians. What cannot be installed is
-skipped, with the reason. The last line is one JSON object: for each program and mode what Penstock is beside the own loader,
-{"samples": times as many a second, "cpu": times fewer CPU seconds, "first": times sooner, "memory": share}.
+Each program is a folder of python/examples/programs: data.py writes a dataset with the package's own writer, train.py trains on
+it with two processes, or takes the batches alone (mode idle): there the loader is what bounds it. Of each loader: samples/s
+from the first batch to the last one, CPU seconds a thousand samples meanwhile, seconds and CPU seconds from the start to the
+first batch, and peak memory of all processes, readers among them. Rounds run both, one after another; figures are medians. What
+cannot be installed is skipped, with the reason. The last line is one JSON object: for each program and mode what Penstock is
+beside the own loader, {"samples": times as many a second, "cpu": times fewer CPU seconds, "first": times sooner, "memory":
+share}.
 """
 import argparse
 import json
@@ -60,11 +61,11 @@ def train(arguments, python, program, loader, mode):
     first = result.with_suffix(".json.first")
     for path in (result, first):
         path.unlink(missing_ok=True)
-    with Watched(then=first) as watched:
+    with Watched(moments=(first, result)) as watched:
         run(command, arguments.timeout, cwd=folder,
             env={**environment_of(arguments), **watched.environment, "RESULT": str(result), "STARTED": str(time.time())})
-    return {**json.loads(result.read_text(encoding="utf-8")), "cpu_first_s": watched.cpu_s_then or watched.cpu_s,
-            "cpu_s": watched.cpu_s, "bytes": watched.most_bytes}
+    return {**json.loads(result.read_text(encoding="utf-8")), "cpu_first_s": watched.cpu_s_at[first],
+            "cpu_s": watched.cpu_s_at[result] - watched.cpu_s_at[first], "bytes": watched.most_bytes}
 
 
 def figures_of(told):
@@ -73,7 +74,7 @@ def figures_of(told):
 
     return {"rate": median(lambda one: one["samples"] / one["seconds"]), "first": median(lambda one: one["first_s"]),
             "cpu_first": median(lambda one: one["cpu_first_s"]),
-            "cpu": median(lambda one: 1000 * (one["cpu_s"] - one["cpu_first_s"]) / one["samples"]),
+            "cpu": median(lambda one: 1000 * one["cpu_s"] / one["samples"]),
             "memory": max(one["bytes"] for one in told)}
 
 

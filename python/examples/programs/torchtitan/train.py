@@ -6,6 +6,7 @@
 """
 
 import argparse
+import contextlib
 import os
 import pathlib
 import signal
@@ -41,6 +42,7 @@ if not hasattr(torch.distributed, "set_timeout"):  # torch 2.13
     torch.distributed.set_timeout = torch.distributed.distributed_c10d._set_pg_timeout
 
 from torchtitan.components.checkpointer import CheckpointManager  # noqa: E402
+from torchtitan.components.dataloader import DataloaderExhaustedError  # noqa: E402
 from torchtitan.components.loss import CrossEntropyLoss  # noqa: E402
 from torchtitan.components.optimizer import LRSchedulersContainer, default_adamw  # noqa: E402
 from torchtitan.config import ParallelismConfig, TrainingConfig  # noqa: E402
@@ -119,8 +121,9 @@ def main():
         if isinstance(module, FSDPModule):
             module.set_force_sum_reduction_for_comms(True)  # gloo has no other
     if arguments.idle:
-        for _ in trainer.batch_generator(trainer.dataloader):
-            pass
+        with contextlib.suppress(DataloaderExhaustedError):
+            for _ in trainer.batch_generator(trainer.dataloader):
+                pass
     else:
         trainer.train()
     trainer.told.end()
