@@ -25,6 +25,7 @@ from process_tree import Watched
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "python" / "examples" / "programs"
+SCALE, SCALES = 4, {"scvi": 8, "torchtitan": 2}  # a run takes seconds, and not minutes
 LOADERS = ("own", "penstock")
 MODES = {"training": [], "idle": ["--idle"]}
 
@@ -41,12 +42,13 @@ def environment_of(arguments):
 
 def make(arguments, name, python):
     """The folder with the program's data; written under another name first: one that is there is complete."""
-    folder = arguments.work / f"program-{name}-{arguments.scale}"
+    scale = arguments.scale or SCALES.get(name, SCALE)
+    folder = arguments.work / f"program-{name}-{scale}"
     if not folder.exists():
         say(f"{name}: writing {folder}")
         part = folder.with_suffix(".part")
         run(["rm", "-rf", part], 60)
-        run([python, PROGRAMS / name / "data.py", part, "--scale", arguments.scale], arguments.timeout, env=environment_of(arguments))
+        run([python, PROGRAMS / name / "data.py", part, "--scale", scale], arguments.timeout, env=environment_of(arguments))
         part.rename(folder)
     return folder
 
@@ -91,8 +93,11 @@ def measure(arguments, name):
 
 
 def compared(own, penstock):
-    return {"samples": round(penstock["rate"] / own["rate"], 2), "cpu": round(own["cpu"] / penstock["cpu"], 2),
-            "first": round(own["first"] / penstock["first"], 2), "memory": round(penstock["memory"] / own["memory"], 2)}
+    def ratio(more, less):
+        return round(more / less, 2) if less else None  # less than a tick of the clock
+
+    return {"samples": ratio(penstock["rate"], own["rate"]), "cpu": ratio(own["cpu"], penstock["cpu"]),
+            "first": ratio(own["first"], penstock["first"]), "memory": ratio(penstock["memory"], own["memory"])}
 
 
 def main():
@@ -103,7 +108,8 @@ def main():
     parser.add_argument("--environments", type=pathlib.Path, help="where the packages are installed (environments in --work)")
     parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES), help="what the programs do (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="how often each is measured (%(default)s)")
-    parser.add_argument("--scale", type=int, default=4, help="size of the datasets; that of the tests is 1 (%(default)s)")
+    parser.add_argument("--scale", type=int, help="size of the datasets, that of the tests is 1 "
+                                                  f"({SCALE}; {', '.join(f'{name} {scale}' for name, scale in SCALES.items())})")
     parser.add_argument("--timeout", type=float, default=600, help="seconds that one run may take (%(default)s)")
     arguments = parser.parse_args()
     arguments.build, arguments.work = arguments.build.resolve(), arguments.work.resolve()
