@@ -1,13 +1,13 @@
 """PhysicsNeMo (2.2 or newer): its DataLoader, with batches of Penstock.
 
-    dataset = physicsnemo.datapipes.Dataset(physicsnemo.datapipes.ZarrReader("data.zarr", fields=["input", "target"]))
-    loader = physicsnemo.datapipes.DataLoader(penstock.integrations.physicsnemo.Dataset(dataset))
+    dataset = Dataset(ZarrReader("data.zarr", fields=["input", "target"]))    # of physicsnemo.datapipes
+    loader = DataLoader(penstock.integrations.physicsnemo.Dataset(dataset))
 
-Batches are the TensorDicts that DataLoader(dataset) makes; batch_size and sampler are the run's. The run has the reader's fields, by
-their names. The dataset's transforms are applied to each sample, and its device, if that is a GPU, gets the batches.
+Batches are the TensorDicts that DataLoader(dataset) makes. The run has the reader's fields, by their names, and says batch size and
+order. The dataset's transforms are applied to each sample, and its device, if that is a GPU, gets the batches.
 
-Domain parallelism: with the mesh of DistributedManager.initialize_mesh() each field that is cut (dataset.cuts) is a ShardTensor over
-the axes that cut it, whose local tensor is all that this rank gets. The run then normalises (mean, std), and no transform.
+Domain parallelism: with the mesh of DistributedManager.initialize_mesh() a field that is cut (dataset.cuts) is a ShardTensor over the
+axes that cut it, whose local tensor is all that this rank gets. The run then normalises (mean, std), and no transform.
 """
 
 import penstock.torch
@@ -32,8 +32,8 @@ class _Parts:
     def __init__(self, field, mesh):
         axes = {name: cut.axis for cut in field.cuts for name in cut.over}
         if len(axes) < len(field.cuts) or any(cut.second is not None or len(cut.over) > 1 for cut in field.cuts):
-            raise Invalid(f"ShardTensor cannot express the parts of field '{field.name}': cut each axis contiguously, over one axis of "
-                          f"the mesh, another for each; it is cut over {[cut.over for cut in field.cuts]}")
+            raise Invalid(f"ShardTensor cannot express the parts of field '{field.name}', cut over {[cut.over for cut in field.cuts]}: "
+                          "cut an axis contiguously, over one axis of the mesh, and another axis over another one")
         names = tuple(name for name in mesh.mesh_dim_names if name in axes)
         self.mesh = mesh[names]
         self.placements = [Shard(axes[name] + 1) for name in names]
@@ -51,8 +51,8 @@ class _Parts:
 
 
 class Dataset(IterableDatasetBase):
-    """For physicsnemo.datapipes.DataLoader, in the place of `dataset`, whose reader says which fields there are. `mesh`: the global mesh.
-    Other arguments are those of penstock.torch.Loader. It connects when the first batch is asked for."""
+    """For physicsnemo.datapipes.DataLoader, in the place of `dataset`, whose reader says which fields there are. `mesh`: the global
+    mesh. Other arguments are those of penstock.torch.Loader. It connects when the first batch is asked for."""
 
     yields_batches = True
 
@@ -81,15 +81,15 @@ class Dataset(IterableDatasetBase):
             found = fields[name].global_shape if name in fields else None
             if found != tuple(own.shape):
                 what = "no such field" if found is None else f"samples of {list(found)}"
-                raise Invalid(f"the reader's field '{name}' has samples of {list(own.shape)}, and the run has {what}: mend dataset.fields. "
-                              "The store is one group, whose arrays have samples along one axis, not a group for each sample")
+                raise Invalid(f"the reader's field '{name}' has samples of {list(own.shape)}, and the run has {what}: mend "
+                              "dataset.fields. The store is a group whose arrays have all samples, not a group for each sample")
         if info.mesh and self._mesh is None:
             raise Invalid(f"by delivery.mesh ranks share samples, {dict(info.coordinates)} here: give Dataset() the mesh of "
                           "DistributedManager.initialize_mesh()")
         cut = [name for name in sample.keys() if fields[name].cuts]
         if cut and self.dataset.transforms is not None:
-            raise Invalid(f"the dataset's transforms would get parts of {', '.join(cut)}: let the run normalise (mean, std), and give Dataset() "
-                          "one without transforms")
+            raise Invalid(f"the dataset's transforms would get parts of {', '.join(cut)}: let the run normalise (mean, std), and give "
+                          "Dataset() one without transforms")
         return {name: _Parts(fields[name], self._mesh) if name in cut else None for name in sample.keys()}
 
     def _as_physicsnemo(self, batch):

@@ -22,7 +22,8 @@ order: {seed: 1, epochs: EPOCHS}
 delivery: {trainers: 2, connect_timeout: 600}    # PhysicsNeMo takes its time to import
 """
 HALVES = (("  fields:", "  cuts: {rows: {over: domain}}\n  fields:"), ("array: input", "array: input, cut: {1: rows}"),
-          ("array: target", "array: target, cut: {1: rows}"), ("{trainers: 2,", "{trainers: 2, mesh: [ddp: 1, domain: 2], data: [ddp],"))
+          ("array: target", "array: target, cut: {1: rows}"),
+          ("{trainers: 2,", "{trainers: 2, mesh: [ddp: 1, domain: 2], data: [ddp],"))
 SAMPLES, VARIABLES, SIDE = 32, 3, 32
 
 

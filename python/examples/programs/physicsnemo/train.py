@@ -3,8 +3,8 @@
     python3 -m torch.distributed.run --nproc-per-node 2 train.py FOLDER --loader own
     penstock-run -c FOLDER/run.yaml -- python3 train.py FOLDER --loader penstock
 
-With `--domain` both processes train on one sample, each on half of its rows, as ShardTensors (FOLDER/domain.yaml). The own loader then
-reads whole samples in both.
+With `--domain` both processes train on one sample, each on half of its rows, as ShardTensors (FOLDER/domain.yaml). The own loader
+then reads whole samples in both.
 """
 
 import argparse
@@ -49,15 +49,18 @@ class Halves:
         self.loader.set_epoch(epoch)
 
     def __iter__(self):
-        for batch in self.loader:
-            yield {name: ShardTensor.from_local(batch[name].chunk(self.mesh.size(), ROWS)[self.mesh.get_local_rank()].contiguous(), self.mesh,
-                                                [Shard(ROWS)], "chunk", batch[name].shape) for name in FIELDS}
+        return ({name: self.half(batch[name]) for name in FIELDS} for batch in self.loader)
+
+    def half(self, whole):
+        rows = whole.chunk(self.mesh.size(), ROWS)[self.mesh.get_local_rank()]
+        return ShardTensor.from_local(rows.contiguous(), self.mesh, [Shard(ROWS)], "chunk", whole.shape)
 
 
-def own(dataset, mesh, size, workers):
-    sampler = torch.utils.data.DistributedSampler(dataset, mesh["ddp"].size(), mesh["ddp"].get_local_rank(), seed=1, drop_last=True)
-    loader = DataLoader(dataset, batch_size=size // mesh["ddp"].size(), sampler=sampler, drop_last=True)
-    return loader if mesh["domain"].size() == 1 else Halves(loader, mesh["domain"])
+def own(dataset, mesh, size):
+    data, domain = mesh["ddp"], mesh["domain"]
+    sampler = torch.utils.data.DistributedSampler(dataset, data.size(), data.get_local_rank(), seed=1, drop_last=True)
+    loader = DataLoader(dataset, batch_size=size // data.size(), sampler=sampler, drop_last=True)
+    return loader if domain.size() == 1 else Halves(loader, domain)
 
 
 def local(tensor):
@@ -81,14 +84,15 @@ def main():
     run = yaml.safe_load((arguments.folder / "run.yaml").read_text(encoding="utf-8"))
     mesh = mesh_of(1 + arguments.domain)
     transforms = Normalize(FIELDS, method="mean_std", means=0.5, stds=2.0) if arguments.normalise else None
-    dataset = Dataset(ZarrReader(arguments.folder / "data.zarr", fields=FIELDS), transforms=transforms, num_workers=arguments.workers)
+    reader = ZarrReader(arguments.folder / "data.zarr", fields=FIELDS)
+    dataset = Dataset(reader, transforms=transforms, num_workers=arguments.workers)
     if arguments.loader == "penstock":
         from penstock.integrations import physicsnemo
 
         dataset = physicsnemo.Dataset(dataset, mesh=mesh if arguments.domain else None)
         loader = DataLoader(dataset)
     else:
-        loader = own(dataset, mesh, run["batch"]["global_size"], arguments.workers)
+        loader = own(dataset, mesh, run["batch"]["global_size"])
 
     torch.manual_seed(0)
     net = Pix2Pix(3, 3, dimension=2, conv_layer_size=8, n_downsampling=0, n_upsampling=0, n_blocks=1, padding_type="zero")
