@@ -113,7 +113,7 @@ class PhysicsNemo(ProgramTest):
         for change, reason in ((("array: input", "array: input, slice: {2: ':16'}"),
                                 "the reader's field 'input' has samples of [3, 32, 32], and the run has samples of [3, 16, 32]"),
                                (("array: target", "array: target, sample_axis: 2"), "samples of [32, 3, 32]"),
-                               (("    target: {array: target}\n", ""), "'target' has samples of [3, 32, 32], and the run has no such")):
+                               (("    target: {array: target}\n", ""), "'target' has samples of [3, 32, 32], and the run has")):
             with self.subTest(reason):
                 self.changed(change)
                 self.assertIn(reason, self.train("penstock", "--idle", expect=FAILED))

@@ -3,11 +3,11 @@
     dataset = Dataset(ZarrReader("data.zarr", fields=["input", "target"]))    # of physicsnemo.datapipes
     loader = DataLoader(penstock.integrations.physicsnemo.Dataset(dataset))
 
-Batches are the TensorDicts that DataLoader(dataset) makes. The run has the reader's fields, by their names, and says batch size and
-order. The dataset's transforms are applied to each sample, and its device, if that is a GPU, gets the batches.
+Batches are the TensorDicts that DataLoader(dataset) makes. The run has the reader's fields, by their names, and says batch size
+and order. The dataset's transforms are applied to each sample, and its device, if that is a GPU, gets the batches.
 
-Domain parallelism: with the mesh of DistributedManager.initialize_mesh() a field that is cut (dataset.cuts) is a ShardTensor over the
-axes that cut it, whose local tensor is all that this rank gets. The run then normalises (mean, std), and no transform.
+Domain parallelism: with the mesh of DistributedManager.initialize_mesh() a field that is cut (dataset.cuts) is a ShardTensor over
+the axes that cut it, whose local tensor is all that this rank gets. The run then normalises (mean, std), and no transform.
 """
 
 import penstock.torch
@@ -30,10 +30,11 @@ class _Parts:
     """Of a field that is cut: the mesh that its parts lie on, where they lie, and how large they are."""
 
     def __init__(self, field, mesh):
-        axes = {name: cut.axis for cut in field.cuts for name in cut.over}
+        axes = {name: cut.axis for cut in field.cuts for name in cut.over if name in mesh.mesh_dim_names}
         if len(axes) < len(field.cuts) or any(cut.second is not None or len(cut.over) > 1 for cut in field.cuts):
-            raise Invalid(f"ShardTensor cannot express the parts of field '{field.name}', cut over {[cut.over for cut in field.cuts]}: "
-                          "cut an axis contiguously, over one axis of the mesh, and another axis over another one")
+            raise Invalid(f"ShardTensor cannot express the parts of field '{field.name}', which is cut over "
+                          f"{[cut.over for cut in field.cuts]}: cut an axis contiguously, over one axis of the mesh, and another axis "
+                          "over another one")
         names = tuple(name for name in mesh.mesh_dim_names if name in axes)
         self.mesh = mesh[names]
         self.placements = [Shard(axes[name] + 1) for name in names]
@@ -51,8 +52,8 @@ class _Parts:
 
 
 class Dataset(IterableDatasetBase):
-    """For physicsnemo.datapipes.DataLoader, in the place of `dataset`, whose reader says which fields there are. `mesh`: the global
-    mesh. Other arguments are those of penstock.torch.Loader. It connects when the first batch is asked for."""
+    """For physicsnemo.datapipes.DataLoader, in the place of `dataset`, whose reader says which fields there are. `mesh`: the
+    global mesh. Other arguments are those of penstock.torch.Loader. It connects when the first batch is asked for."""
 
     yields_batches = True
 
@@ -88,8 +89,8 @@ class Dataset(IterableDatasetBase):
                           "DistributedManager.initialize_mesh()")
         cut = [name for name in sample.keys() if fields[name].cuts]
         if cut and self.dataset.transforms is not None:
-            raise Invalid(f"the dataset's transforms would get parts of {', '.join(cut)}: let the run normalise (mean, std), and give "
-                          "Dataset() one without transforms")
+            raise Invalid(f"the dataset's transforms would get parts of {', '.join(cut)}: let the run normalise (mean, std), and "
+                          "give Dataset() one without transforms")
         return {name: _Parts(fields[name], self._mesh) if name in cut else None for name in sample.keys()}
 
     def _as_physicsnemo(self, batch):
