@@ -33,8 +33,8 @@ class _Parts:
         axes = {name: cut.axis for cut in field.cuts for name in cut.over if name in mesh.mesh_dim_names}
         if len(axes) < len(field.cuts) or any(cut.second is not None or len(cut.over) > 1 for cut in field.cuts):
             raise Invalid(f"ShardTensor cannot express the parts of field '{field.name}', which is cut over "
-                          f"{[cut.over for cut in field.cuts]}: cut an axis contiguously, over one axis of the mesh, and another axis "
-                          "over another one")
+                          f"{[cut.over for cut in field.cuts]}: cut an axis contiguously, over one axis of the mesh, and "
+                          "another axis over another one")
         names = tuple(name for name in mesh.mesh_dim_names if name in axes)
         self.mesh = mesh[names]
         self.placements = [Shard(axes[name] + 1) for name in names]
