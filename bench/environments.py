@@ -42,6 +42,8 @@ ENVIRONMENTS = {
                 "einops", "torch-geometric", "torchinfo", "numba", "nvidia-ml-py", "matplotlib", "cartopy", "datashader", "distinctipy",
                 "pyshtools", "plotly", "scikit-learn", "typeguard"],
                ["torch", "zarr", "anemoi.datasets", "anemoi.training"], (3, 11)),
+    "physicsnemo": (["nvidia-physicsnemo==2.2.2", "torch==2.13.0", "torchvision==0.28.0", "numpy", "zarr>=3"],
+                    ["torch", "zarr", "physicsnemo.distributed"], (3, 11)),
     "streaming": (["mosaicml-streaming", "tensorstore"], ["streaming", "tensorstore"], (3, 9)),
     # scvi-tools 1.5.1 gives annbatch an argument that 0.3 has no more.
     "scvi": (["scvi-tools==1.5.1", "annbatch[torch,zarrs]==0.2.2", "zarr>=3"], ["scvi", "annbatch", "zarrs"], (3, 12)),

@@ -172,7 +172,7 @@ def write_lerobot(path, arguments):
 
 def lerobot_rates(arguments):
     os.environ["HF_HUB_OFFLINE"] = "1"
-    sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "python/examples/programs/lerobot"))
+    sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "python/examples/programs"))
     import vision  # noqa: F401
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 

@@ -105,6 +105,7 @@ WORDS = (
     Word("domain", "NUMA node (numa, struct numa_node)", but={
         r"^src/topology/(?:gpus|placement)\.c$": "a PCI address's",
         r"plan/permutation|plan_permutation": "a function's",
+        r"physicsnemo": "what PhysicsNeMo's domain parallelism divides",
     }),
     Name(r"plan_share\w*", "plan_local_batch"),
     Name(r"placement_share", "placement_group"),

@@ -9,8 +9,10 @@ sample is what a diffusion policy trains on: two observations, and the actions a
 import argparse
 import os
 import pathlib
+import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 
 import numpy as np  # noqa: E402
 import vision  # noqa: E402, F401, I001

@@ -1,5 +1,5 @@
-"""Imported before LeRobot: lets torchvision's package of PyPI, which is built for CUDA, be imported beside a torch for CPUs. Its layers
-and transforms are Python, and need none of its own operators."""
+"""Imported before LeRobot and PhysicsNeMo: lets torchvision's package of PyPI, which is built for CUDA, be imported beside a torch for
+CPUs. Its layers and transforms are Python, and need none of its own operators."""
 
 import torch
 
