@@ -62,6 +62,14 @@ class Anemoi(ProgramTest):
         self.assertEqual(len(set(before + self.epoch(30, EPOCH))), 80)
         self.assertEqual(len(set(self.epoch(EPOCH, 2 * EPOCH))), 80)
 
+    def test_the_own_loader_begins_the_epoch_again(self):
+        checkpoints = pathlib.Path(self.folder) / "checkpoints"
+        self.train("own", "--checkpoints", checkpoints, "--steps", 31)
+        before = self.epoch(0, 30)
+        self.train("own", "--steps", 30 + EPOCH, "--resume", checkpoints / "step=30.ckpt")
+        self.assertEqual(len(set(before)), 60)
+        self.assertEqual(len(set(self.epoch(30, 30 + EPOCH))), 80)
+
     def test_other_datasets_and_steps_are_refused(self):
         for changes, reason in (([("data: {array: data,", "data: {array: data, slice: {variable: [t850, q500]},")],
                                  "samples of the field 'data' are [3, 2, 1, "),

@@ -63,7 +63,7 @@ class Megatron(ProgramTest):
         env = self.environment()
         env["PYTHONPATH"] = f"{self.folder}:{ROOT / 'python'}"
         told = run([self.python, "-Bc", "import penstock.integrations.megatron"], env=env, cwd=self.folder)
-        self.assertIn("penstock.integrations.megatron needs megatron-core, 0.9 or newer", told.output)
+        self.assertIn("penstock.integrations.megatron needs megatron-core, 0.15 or newer", told.output)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,14 @@ import unittest
 from program import ROOT, ProgramTest, program, run
 
 STEPS = 16  # of an epoch
+KILL, LAST = 11, 10  # the step of a kill, and that of the last checkpoint before
 FAILED = 4  # of penstock-run: a trainer failed
+LOADED = """
+import scvi, sys
+model = scvi.model.SCVI.load(sys.argv[1])
+mappings = [model.get_state_registry(field).categorical_mapping for field in ("batch", "labels")]
+print(f"{len(model.get_var_names())} genes, {len(mappings[0])} donors, {len(mappings[1])} kinds", model.is_trained)
+"""
 REFUSED = """
 import pathlib, penstock, sys
 from penstock.integrations.scvi import DataModule
@@ -50,6 +57,29 @@ class Scvi(ProgramTest):
         told = self.train("penstock", "--devices", 1, expect=FAILED)
         self.assertIn("1 processes train together, and the run has 2 trainers", told)
 
+    def test_a_killed_training_goes_on(self):
+        """Lightning's checkpoint within an epoch: model.train(ckpt_path=) takes the rest of the cells."""
+        checkpoints = os.path.join(self.folder, "checkpoints")
+        self.train("penstock", "--checkpoints", checkpoints, "--kill-at", KILL, expect=FAILED)
+        self.train("penstock", "--resume", os.path.join(checkpoints, f"{LAST}.ckpt"))
+        self.assertEqual(self.samples(), [sample for sample in self.whole("penstock") if sample[1] >= LAST])
+
+    def test_the_own_loader_goes_on_with_other_cells(self):
+        """Of the epoch of the kill some cells come twice, and others never."""
+        checkpoints = os.path.join(self.folder, "checkpoints")
+        self.train("own", "--checkpoints", checkpoints, "--kill-at", KILL, expect=1)
+        before = [digest for _, step, digest in self.samples() if step < LAST]
+        self.train("own", "--resume", os.path.join(checkpoints, f"{LAST}.ckpt"))
+        after = [digest for _, step, digest in self.samples() if step < STEPS]
+        self.assertEqual(len(before + after), 2048)
+        self.assertLess(len(set(before + after)), 2048)
+
+    def test_a_saved_model_is_loaded(self):
+        model = os.path.join(self.folder, "model")
+        self.train("penstock", "--save", model)
+        told = run([self.python, "-c", LOADED, model], 300, self.environment(), cwd=self.folder)
+        self.assertIn("500 genes, 8 donors, 4 kinds True", told.output)
+
     def refused(self, **more):
         told = run([program("penstock-run"), "-c", os.path.join(self.data, "run.yaml"), "--set", "delivery.trainers=1", "--",
                     self.python, "-c", REFUSED, self.data, repr(more)], 300, self.environment(), cwd=self.folder)
@@ -70,7 +100,7 @@ class Scvi(ProgramTest):
         env = self.environment()
         env["PYTHONPATH"] = f"{self.folder}:{ROOT / 'python'}"
         told = run([self.python, "-c", "import penstock.integrations.scvi"], env=env, cwd=self.folder)
-        self.assertIn("needs scvi-tools 1.3 or newer, whose models take a registry; this is 1.2", told.output)
+        self.assertIn("needs scvi-tools 1.4 or newer, whose models take a registry; this is 1.2", told.output)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Megatron-core (0.9 or newer): the data iterator of its training step, over tokens in Zarr.
+"""Megatron-core (0.15 or newer): the data iterator of its training step, over tokens in Zarr.
 
     data_iterator = penstock.integrations.megatron.Batches(micro_batch_size=2, seq_length=4096, eod=tokenizer.eod)
 
@@ -28,7 +28,7 @@ from ._microbatches import Microbatches
 try:
     from megatron.core import parallel_state
 except ImportError as error:
-    raise ImportError(f"penstock.integrations.megatron needs megatron-core, 0.9 or newer: {error}") from error
+    raise ImportError(f"penstock.integrations.megatron needs megatron-core, 0.15 or newer: {error}") from error
 
 NAMES = ("tokens", "labels", "loss_mask", "position_ids")
 

@@ -1,4 +1,4 @@
-"""scvi-tools (1.3 or newer): a data module for its models, over cells in AnnData's layout in Zarr.
+"""scvi-tools (1.4 or newer): a data module for its models, over cells in AnnData's layout in Zarr.
 
     datamodule = DataModule("cells.zarr", batch_key="donor")
     model = scvi.model.SCVI(registry=datamodule.registry)
@@ -26,9 +26,9 @@ try:
     import scvi
     from lightning import LightningDataModule
 except ImportError as error:
-    raise ImportError(f"penstock.integrations.scvi needs scvi-tools, 1.3 or newer: {error}") from error
+    raise ImportError(f"penstock.integrations.scvi needs scvi-tools, 1.4 or newer: {error}") from error
 if "registry" not in inspect.signature(scvi.model.SCVI).parameters:
-    raise ImportError("penstock.integrations.scvi needs scvi-tools 1.3 or newer, whose models take a registry; this is "
+    raise ImportError("penstock.integrations.scvi needs scvi-tools 1.4 or newer, whose models take a registry; this is "
                       f"{scvi.__version__}")
 
 
@@ -87,6 +87,20 @@ class DataModule(LightningDataModule):
     @property
     def n_batch(self):
         return len(self._names("batch"))
+
+    @property
+    def n_labels(self):
+        return len(self._names("labels"))
+
+    @property
+    def batch_labels(self):
+        return self._names("batch")
+
+    @property
+    def label_keys(self):
+        return [self._keys["labels"]] if self._keys["labels"] else None
+
+    n_samples = 0  # there is no sample_key
 
     def _names(self, kind):
         return self._categories.get(self._keys[kind], np.array(["0"]))

@@ -8,7 +8,9 @@ gets its share, by annbatch's DistributedSampler. `--loader anndata` is scvi-too
 """
 
 import argparse
+import os
 import pathlib
+import signal
 import sys
 import warnings
 
@@ -51,11 +53,17 @@ def penstock(folder):
 
 
 class Tells(lightning.Callback):
-    def __init__(self):
-        self.told = Told()
+    def __init__(self, checkpoints, kill_at):
+        self.told, self.checkpoints, self.kill_at = Told(), checkpoints, kill_at
 
     def on_train_batch_start(self, trainer, _module, batch, _index):
+        if trainer.global_step == self.kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
         self.told.batch(trainer.global_step, batch["X"], batch["batch"], batch["labels"])
+
+    def on_train_batch_end(self, trainer, *_):
+        if self.checkpoints and trainer.global_step % 2 == 0:
+            trainer.save_checkpoint(f"{self.checkpoints}/{trainer.global_step}.ckpt")
 
     def on_train_end(self, *_):
         self.told.end()
@@ -77,6 +85,10 @@ def main():
     parser.add_argument("--loader", choices=("own", "anndata", "penstock"), required=True)
     parser.add_argument("--steps", type=int, default=-1)
     parser.add_argument("--devices", type=int, default=2, help="processes that train together (%(default)s)")
+    parser.add_argument("--checkpoints", help="a folder that gets a checkpoint every two steps")
+    parser.add_argument("--resume", help="one of them")
+    parser.add_argument("--kill-at", type=int, help="the step at which this process dies")
+    parser.add_argument("--save", help="a folder that gets the model")
     parser.add_argument("--idle", action="store_true", help="take two epochs of batches, and train nothing; not with anndata")
     arguments = parser.parse_args()
     tiny = {"n_hidden": 16, "n_latent": 4, "gene_likelihood": "poisson"}
@@ -92,8 +104,10 @@ def main():
         return
     strategy = "ddp_find_unused_parameters_true" if arguments.devices > 1 else "auto"
     model.train(max_epochs=2, max_steps=arguments.steps, train_size=1.0, accelerator="cpu", devices=arguments.devices,
-                strategy=strategy, callbacks=[Tells()], enable_progress_bar=False, logger=False,
-                **data)
+                strategy=strategy, callbacks=[Tells(arguments.checkpoints, arguments.kill_at)], ckpt_path=arguments.resume,
+                enable_progress_bar=False, logger=False, **data)
+    if arguments.save and model.trainer.is_global_zero:
+        model.save(arguments.save, **({} if arguments.loader == "anndata" else data))
 
 
 if __name__ == "__main__":
