@@ -38,6 +38,7 @@ ENVIRONMENTS = {
     "loops": (["torch==2.13.0", "lightning==2.6.6", "accelerate==1.15.0", "transformers==5.24.0", "torchdata==0.11.0", "jax==0.10.2",
                "flax==0.12.8", "optax==0.2.8", "numpy", "zarr>=3"],
               ["lightning", "accelerate", "transformers", "torchdata", "jax", "flax", "optax"], (3, 11)),
+    "composer": (["mosaicml==0.32.1", "numpy", "zarr>=3"], ["composer", "zarr"], (3, 11)),  # which needs an older PyTorch
     "anemoi": (["numpy", "zarr<=2.18.7", "torch==2.13.0", "anemoi-datasets==0.5.47", "netcdf4", "xarray", "pytorch-lightning", "hydra-core",
                 "einops", "torch-geometric", "torchinfo", "numba", "nvidia-ml-py", "matplotlib", "cartopy", "datashader", "distinctipy",
                 "pyshtools", "plotly", "scikit-learn", "typeguard"],

@@ -2,12 +2,17 @@
 """The loops of python/examples/loops, with the frameworks' releases that bench/environments.py names."""
 
 import os
+import subprocess
+import sys
 
 from program import HERE, environments
 
-try:
-    python = environments.prepare(os.environ["PENSTOCK_ENVIRONMENTS"], "loops")
-except environments.Missing as reason:
-    print(f"skipped: {reason}", flush=True)
-    os._exit(77)
-os.execv(python, [str(python), str(HERE.parent / "mpi" / "test_loops.py"), "-v"])
+codes = []
+for name, classes in (("loops", ["Loops", "MoreLoops"]), ("composer", ["MoreLoops.test_composer"])):
+    try:
+        python = environments.prepare(os.environ["PENSTOCK_ENVIRONMENTS"], name)
+    except environments.Missing as reason:
+        print(f"skipped, {name}: {reason}", flush=True)
+        continue
+    codes.append(subprocess.run([python, HERE.parent / "mpi" / "test_loops.py", "-v", *classes], check=False).returncode)
+sys.exit(max(codes, default=77))
