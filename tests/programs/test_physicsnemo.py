@@ -121,7 +121,7 @@ class PhysicsNemo(ProgramTest):
     def test_other_ranks_and_parts_are_refused(self):
         zigzag = ("{over: domain}", "{over: domain, order: zigzag}")
         for configuration, changes, arguments, reason in (
-                ("run.yaml", (), ("--domain",), "domain=1/2), and delivery.mesh is not set"),
+                ("run.yaml", (), ("--domain",), "/2), and delivery.mesh is not set"),
                 ("domain.yaml", (), (), "by delivery.mesh ranks share samples, {'ddp': 0, 'domain': "),
                 ("domain.yaml", (), ("--domain", "--normalise"), "the dataset's transforms would get parts of input, target"),
                 ("domain.yaml", (zigzag,), ("--domain",), "ShardTensor cannot express the parts of field 'input'")):
