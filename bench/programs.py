@@ -25,7 +25,7 @@ from process_tree import Watched
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "python" / "examples" / "programs"
-SCALE, SCALES = 4, {"scvi": 8, "torchtitan": 2}  # a run takes seconds, and not minutes
+SCALE, SCALES = 4, {"lerobot": 2, "scvi": 8, "torchtitan": 2}  # a run takes seconds, and not minutes
 LOADERS = ("own", "penstock")
 MODES = {"training": [], "idle": ["--idle"]}
 
