@@ -42,6 +42,14 @@ class LeRobot(ProgramTest):
         self.train("penstock", "--resume", checkpoint)
         self.assertEqual(self.samples(), [sample for sample in whole if sample[1] >= 3])
 
+    def test_the_own_loader_begins_the_epoch_again(self):
+        checkpoint = os.path.join(self.folder, "checkpoint")
+        self.train("own", "--checkpoint", checkpoint, "--kill-at", 4, "--workers", 0, expect=1)  # workers would stay
+        before = {digest for _, step, digest in self.samples() if step < 3}
+        self.train("own", "--resume", checkpoint, "--steps", 3 + STEPS + 1, "--workers", 1)
+        after = {digest for _, _, digest in self.samples()}
+        self.assertEqual(len(before & after), 3 * BATCH)
+
     def test_fields_that_the_policy_does_not_want(self):
         self.changed(('action: {array: action, steps: "-1:15"}', 'action: {array: action, steps: "0:15"}'))
         self.assertIn("'action' with its delta_timestamps has samples of [16, 2], and the run has samples of [15, 2]: mend dataset.fields",

@@ -26,7 +26,7 @@ class Batch(penstock.torch.Batch):
 
 
 class Loader(penstock.torch.Loader):
-    """penstock.torch.Loader, with LeRobot's names. `metadata`: a LeRobotDatasetMetadata, of any version of LeRobot; the other arguments are
+    """penstock.torch.Loader, with LeRobot's names. `metadata`: a LeRobotDatasetMetadata, of LeRobot 0.4; the other arguments are
     those of penstock.torch.Loader."""
 
     def __init__(self, metadata, delta_timestamps=None, **more):

@@ -58,6 +58,13 @@ class Own:
         for _ in range(EPOCHS):
             yield self.loader
 
+    def state_dict(self):
+        """Nothing: lerobot-train saves no position."""
+        return {}
+
+    def load_state_dict(self, _):
+        pass
+
     def close(self):
         pass
 
