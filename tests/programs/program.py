@@ -19,13 +19,12 @@ class ProgramTest(JobTest):
     """`NAME`: a folder of python/examples/programs, and an environment of bench/environments.py."""
 
     NAME = None
-    PACKAGES = None  # another environment, with an older or a newer package
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         try:
-            cls.python = environments.prepare(os.environ["PENSTOCK_ENVIRONMENTS"], cls.PACKAGES or cls.NAME)
+            cls.python = environments.prepare(os.environ["PENSTOCK_ENVIRONMENTS"], cls.NAME)
         except environments.Missing as reason:
             print(f"skipped: {reason}", flush=True)
             os._exit(77)
