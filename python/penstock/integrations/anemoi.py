@@ -1,4 +1,4 @@
-"""anemoi-training (0.17.1 or newer): its data module, with training batches of Penstock.
+"""anemoi-training (0.17.1): its data module, with training batches of Penstock.
 
     class Trainer(AnemoiTrainer):
         @functools.cached_property
@@ -25,7 +25,7 @@ try:
     from anemoi.training.data.datamodule import AnemoiDatasetsDataModule
     from anemoi.training.data.relative_time_indices import compute_relative_date_indices
 except ImportError as error:
-    raise ImportError(f"penstock.integrations.anemoi needs anemoi-training, 0.17.1 or newer: {error}") from error
+    raise ImportError(f"penstock.integrations.anemoi was made for anemoi-training 0.17.1: {error}") from error
 
 LAYOUT = (0, 1, 3, 4, 2)  # samples, dates, variables, members, cells of a run -> samples, dates, members, cells, variables
 
