@@ -116,11 +116,12 @@ class Loader:
     mesh     torch's DeviceMesh, with the names and sizes of delivery.mesh: this process is the trainer at its
              coordinates there, whatever its rank is. The axes of a part of the mesh are compared with those of the
              rank. Axes of size 1 may be left out. batch.dtensor() makes DTensors on it
+    all_valid  True: raises Invalid at a batch with samples that are not valid, for programs that have no mark for them
 
     One thread at a time.
     """
 
-    def __init__(self, loader=None, *, device=None, depth=1, pin=False, mesh=None, **connect):
+    def __init__(self, loader=None, *, device=None, depth=1, pin=False, mesh=None, all_valid=False, **connect):
         if loader is not None and connect:
             raise Invalid(f"with a loader that is connected, {', '.join(connect)} has no meaning")
         if depth < 1:
@@ -135,6 +136,7 @@ class Loader:
         self._arguments = connect
         self._mesh = mesh
         self._place = None
+        self._all_valid = all_valid
         self._loader = None  # its cursor is that of the next batch to hand out
         self._depth = depth
         self._pin = pin
@@ -332,8 +334,17 @@ class Loader:
                 self._loader._note_trained()
             self._loader._await_end()
 
+    def _lease(self, timeout):
+        batch = self._loader._lease(timeout)
+        if self._all_valid and not batch.valid.all():
+            raise Invalid(
+                f"epoch {batch.epoch} step {batch.step}: {int((~batch.valid).sum())} of {batch.sample_count} samples are not valid, and this "
+                "program has no mark for them: let batch.last be drop or partial, and errors.bad_sample fail"
+            )
+        return batch
+
     def _take(self):
-        batch = _tensors(self._loader._lease(None), lambda tensor: tensor, self._place)
+        batch = _tensors(self._lease(None), lambda tensor: tensor, self._place)
         self._loader._settle(batch, self._loader._after(batch))
         return batch
 
@@ -367,7 +378,7 @@ class Loader:
         """Takes the service's next batch and starts to copy it."""
         while not self._may_lease():
             self._copying[0][1].synchronize()
-        memory = self._loader._lease(timeout)
+        memory = self._lease(timeout)
         self._check_pins()
         batch = _tensors(memory, self._device.copy, self._place)
         event = self._device.record()

@@ -94,6 +94,12 @@ class Epochs(OnDevice):
         with Demo(samples=SAMPLES, epochs=1, last="partial") as demo, open_loader(demo) as loader:
             self.assertEqual([batch.sample_count for batch in loader], [BATCH] * (STEPS - 1) + [SAMPLES % BATCH])
 
+    def test_a_program_without_a_mark_gets_no_padding(self):
+        for device in (None, self.new_device()):
+            with Demo(samples=SAMPLES, epochs=1) as demo, open_loader(demo, device=device, all_valid=True) as loader:
+                with self.assertRaisesRegex(penstock.Invalid, f"epoch 0 step {STEPS - 1}: 3 of 4 samples are not valid"):
+                    list(map(is_right, loader))
+
     def test_tensors_share_the_slot(self):
         with Demo() as demo, open_loader(demo) as loader:
             batch = next(iter(loader))

@@ -11,7 +11,7 @@ class Microbatches:
     then. `make`: a dict of tensors of a batch of penstock.torch, with one row a sample; `check`: is given the loader's info."""
 
     def __init__(self, rows, make, check, **connect):
-        self.loader = Loader(**connect)
+        self.loader = Loader(all_valid=True, **connect)
         self._rows, self._make, self._check = rows, make, check
         self._state, self._left = "", 0
 

@@ -34,7 +34,7 @@ class _Loader(penstock.torch.Loader):
     """What Lightning iterates. anemoi's strategies tell `dataset` who this rank is."""
 
     def __init__(self, module, **connect):
-        super().__init__(**connect)
+        super().__init__(all_valid=True, **connect)
         self.dataset, self._module = self, module
         self._groups, self._parts = None, {}
 

@@ -30,7 +30,7 @@ class Loader(penstock.torch.Loader):
     those of penstock.torch.Loader."""
 
     def __init__(self, metadata, delta_timestamps=None, **more):
-        super().__init__(**more)
+        super().__init__(all_valid=True, **more)
         self._shapes = {name: self._shape(feature, (delta_timestamps or {}).get(name)) for name, feature in metadata.features.items()}
         self._padded = list(delta_timestamps or {})
         self._tasks = None

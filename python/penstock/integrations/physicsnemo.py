@@ -64,7 +64,7 @@ class Dataset(IterableDatasetBase):
         if mesh is None and DistributedManager.is_initialized():
             manager = DistributedManager()
             connect = {"rank": manager.rank, "world_size": manager.world_size, **connect}
-        self.dataset, self.loader = dataset, penstock.torch.Loader(mesh=mesh, **connect)
+        self.dataset, self.loader = dataset, penstock.torch.Loader(mesh=mesh, all_valid=True, **connect)
         self._mesh, self._parts = mesh, None  # parts: field -> _Parts, or None
 
     def __len__(self):

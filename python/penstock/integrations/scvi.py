@@ -49,7 +49,7 @@ class DataModule(LightningDataModule):
                  genes=None, name=""):
         super().__init__()
         group = zarr.open_group(path, mode="r")
-        self.loader = penstock.torch.Loader(name=name)
+        self.loader = penstock.torch.Loader(name=name, all_valid=True)
         index = group["var"].attrs["_index"] if "var" in group else "_index"
         self.genes = list(genes) if genes is not None else _strings(group, f"var/{index}")
         self._keys = {"batch": batch_key, "labels": labels_key}
