@@ -48,10 +48,12 @@ class Watched:
         self.thread = threading.Thread(target=self._watch, daemon=True)
 
     def _watch(self):
+        cpu_s = 0
         while not self.over.wait(PERIOD_S):
             processes = list(marked(self.mark.encode()))
+            cpu_s = max(cpu_s, sum(map(cpu_s_of, processes)))  # less once processes are gone whose parents are
             while self.moments and self.moments[0].exists():
-                self.cpu_s_at[self.moments.pop(0)] = sum(map(cpu_s_of, processes))
+                self.cpu_s_at[self.moments.pop(0)] = cpu_s
             self.most_bytes = max(self.most_bytes, sum(map(pss_bytes, processes)))
 
     def __enter__(self):

@@ -127,7 +127,7 @@ def main():
             continue
         for mode, loaders in found.items():
             for loader, of in loaders.items():
-                print(f"{f'{name} {mode} {loader}':28} {of['rate']:10,.0f} {of['cpu']:12.2f} {of['first']:9.1f} {of['cpu_first']:6.1f} "
+                print(f"{f'{name} {mode} {loader}':28} {of['rate']:10,.0f} {of['cpu']:12.3f} {of['first']:9.1f} {of['cpu_first']:6.1f} "
                       f"{of['memory'] / 2**20:12,.0f}", flush=True)
         summary[name] = {mode: compared(**loaders) for mode, loaders in found.items()}
     print(json.dumps(summary))
