@@ -9,6 +9,7 @@ import unittest
 from program import ROOT, ProgramTest, run
 
 EPOCH = 40  # steps; 39 with a rollout
+SHARED = ("--share", 2)
 ONE, GROWING = 'steps: "-1:2"', 'steps: {0: "-1:2", 1: "-1:3"}'
 HALVES = (("  fields:", "  cuts: {grid: {over: model, split: even}}\n  fields:"), ("data: {array: data,", "data: {array: data, cut: {cell: grid},"),
           ("{trainers: 2,", "{trainers: 2, mesh: [dp: 1, model: 2], data: [dp],"))
@@ -46,11 +47,11 @@ class Anemoi(ProgramTest):
 
     def test_halves_of_the_grid_are_the_same(self):
         self.changed(SINGLE)
-        self.train("own", "--share", 2, "--steps", 80)
+        self.train("own", *SHARED, "--steps", 80)
         own = [self.epoch(0, 80, rank) for rank in (0, 1)]
         self.assertNotEqual(own[0], own[1])
         self.changed(*HALVES, SINGLE)
-        self.train("penstock", "--share", 2, "--steps", 80, expect=3)
+        self.train("penstock", *SHARED, "--steps", 80, expect=3)
         self.assertEqual([self.epoch(0, 80, rank) for rank in (0, 1)], own)
 
     def test_a_killed_training_goes_on(self):
@@ -71,14 +72,16 @@ class Anemoi(ProgramTest):
         self.assertEqual(len(set(self.epoch(30, 30 + EPOCH))), 80)
 
     def test_other_datasets_and_steps_are_refused(self):
-        for changes, reason in (([("data: {array: data,", "data: {array: data, slice: {variable: [t850, q500]},")],
-                                 "samples of the field 'data' are [3, 2, 1, "),
-                                ([("data: {array: data,", f"data: {{array: data, slice: {{variable: [{REVERSED}]}},")], "are not what anemoi-training's dataset has"),
-                                ([(ONE, 'steps: [0, 2, 4]')], "anemoi-training's task takes the steps [-1, 0, 1]"),
-                                (HALVES, "and the run's in group 0 of 1")):
+        zigzag = ("split: even", "order: zigzag")
+        for reason, changes, arguments in (
+                ("samples of the field 'data' are [3, 2, 1, ", [("data: {array: data,", "data: {array: data, slice: {variable: [t850, q500]},")], ()),
+                ("are not what anemoi-training's dataset has", [("data: {array: data,", f"data: {{array: data, slice: {{variable: [{REVERSED}]}},")], ()),
+                ("anemoi-training's task takes the steps [-1, 0, 1]", [(ONE, 'steps: [0, 2, 4]')], ()),
+                ("and the run's in group 0 of 1", HALVES, ()),
+                ("this rank's part of 'data' is 576 of 1152 cells, and anemoi-training's is ", (*HALVES, zigzag, SINGLE), SHARED)):
             with self.subTest(reason):
                 self.changed(*changes)
-                self.assertIn(reason, self.train("penstock", expect=4))
+                self.assertIn(reason, self.train("penstock", *arguments, expect=4))
 
     def test_old_releases_are_refused(self):
         told = run([sys.executable, "-c", "import sys; sys.modules['penstock.torch'] = sys\nimport penstock.integrations.anemoi"],

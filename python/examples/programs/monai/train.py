@@ -113,3 +113,4 @@ def main():
 
 if __name__ == "__main__":
     main()
+    torch.distributed.destroy_process_group()

@@ -133,3 +133,4 @@ def main():
 
 if __name__ == "__main__":
     main()
+    torch.distributed.destroy_process_group()

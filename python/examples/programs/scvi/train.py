@@ -77,6 +77,7 @@ def idle(datamodule):
             batch = datamodule.on_before_batch_transfer(batch, 0)
             told.batch(step, batch["X"], batch["batch"], batch["labels"])
     told.end()
+    torch.distributed.destroy_process_group()
 
 
 def main():
